@@ -1,10 +1,10 @@
-//! An expression as a tree. Nodes stand in one vector and name each other by number, so that nothing recurses when a
-//! tree is dropped and what is found out about a node is kept beside it, by its number.
+//! The syntax tree of an expression. Nodes are in one vector and refer to each other by index, so that dropping a
+//! tree does not recurse, and facts about a node can be kept by its index.
 
 use crate::error::Issue;
 use crate::limits::{MAX_DEPTH, MAX_NODES};
 
-/// A node's place in its tree. Children come before their parents.
+/// The index of a node. Children come before their parents.
 pub(crate) type Id = u32;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -37,7 +37,7 @@ pub(crate) enum Expr {
     },
     List(Vec<Item>),
     Map(Vec<Entry>),
-    /// `Name{field: value}`: a value of a named type, which only patches have.
+    /// `Name{field: value}`: a value of a named type, used only in patches.
     Message {
         name: Box<str>,
         fields: Vec<MessageField>,
@@ -63,7 +63,7 @@ pub(crate) enum Literal {
     Bytes(Box<[u8]>),
 }
 
-/// How a field is selected.
+/// The way a field is selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Select {
     /// `a.b`.
@@ -74,7 +74,7 @@ pub(crate) enum Select {
     Optional,
 }
 
-/// An item of a list; one that is optional stands there as `?item`.
+/// An item of a list; an optional one is written `?item`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Item {
     pub(crate) value: Id,
@@ -88,13 +88,13 @@ pub(crate) struct Entry {
     pub(crate) is_optional: bool,
 }
 
-/// A field of a message; one that is optional stands there as `?field: value`.
+/// A field of a message; an optional one is written `?field: value`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MessageField {
     pub(crate) name: Box<str>,
     pub(crate) value: Id,
     pub(crate) is_optional: bool,
-    /// Of the colon, in characters from the beginning.
+    /// The offset of the colon, in characters.
     pub(crate) offset: u32,
 }
 
@@ -106,9 +106,9 @@ pub(crate) struct Fold {
     pub(crate) name: Box<str>,
     /// With two names, the first is the index or the key, the second the value.
     pub(crate) second: Option<Box<str>>,
-    /// What must hold of an item to be counted.
+    /// The condition on an item.
     pub(crate) condition: Option<Id>,
-    /// What an item becomes.
+    /// The expression that transforms an item.
     pub(crate) transform: Option<Id>,
 }
 
@@ -125,7 +125,7 @@ pub(crate) enum FoldKind {
 }
 
 impl Ast {
-    /// Adds a node whose children are there.
+    /// Adds a node whose children are in the tree.
     pub(crate) fn add(&mut self, offset: u32, expr: Expr) -> Result<Id, Issue> {
         let mut depth = 0;
         each_child(&expr, |child| depth = depth.max(self.nodes[child as usize].depth));
@@ -159,7 +159,7 @@ impl Ast {
         self.nodes.len()
     }
 
-    /// `a.b.c`, if a node is nothing but names.
+    /// `a.b.c`, if a node consists only of names.
     pub(crate) fn qualified_name(&self, id: Id) -> Option<String> {
         match self.expr(id) {
             Expr::Ident(name) => Some(name.to_string()),

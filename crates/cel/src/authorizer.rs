@@ -1,47 +1,47 @@
-//! Questions about rights that an expression asks: `authorizer.group('').resource('pods').check('get').allowed()`.
+//! Authorization checks in expressions: `authorizer.group('').resource('pods').check('get').allowed()`.
 //!
-//! The language builds the question; whoever evaluates the expression answers it.
+//! The expression builds the question; the caller of the evaluation provides the authorizer.
 
 use std::fmt;
 
-/// Answers whether requests would be allowed.
+/// Decides whether requests would be allowed.
 pub trait Authorizer: fmt::Debug {
-    /// The answer to a question. It must be known without waiting.
+    /// The decision about a request. It must not wait.
     fn decide(&self, question: &Question) -> Decision;
 }
 
-/// A request that somebody could make.
+/// A hypothetical request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
-    /// The namespace and the name of a service account; `None` for whoever makes the request at hand.
+    /// The namespace and the name of a service account; `None` for the user of the current request.
     pub service_account: Option<(String, String)>,
-    /// What would be asked for.
+    /// The target of the request.
     pub target: Target,
     /// `get`, `list`…
     pub verb: String,
 }
 
-/// What a request is about.
+/// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A path outside the resource API.
+    /// A non-resource path.
     Path(String),
     /// A resource.
     Resource(ResourceTarget),
 }
 
-/// A resource that a request is about; what is empty is not named.
+/// The resource of a request; empty fields are unset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceTarget {
     /// The group; empty for core.
     pub group: String,
     /// The plural name.
     pub resource: String,
-    /// The part of the object.
+    /// The subresource.
     pub subresource: String,
     /// The namespace; empty for the whole cluster.
     pub namespace: String,
-    /// The object.
+    /// The name of the object.
     pub name: String,
 }
 
@@ -51,13 +51,13 @@ impl Default for Target {
     }
 }
 
-/// An answer.
+/// A decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether the request would be allowed.
+    /// True if the request would be allowed.
     pub is_allowed: bool,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// What kept the question from being answered.
+    /// The error that prevented a decision.
     pub error: Option<String>,
 }

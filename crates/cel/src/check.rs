@@ -1,5 +1,5 @@
-//! Types of expressions, worked out before anything is evaluated. Every name is found, every call has a signature, and
-//! what is wrong is told with its place; the evaluation then looks nothing up.
+//! The type checker. It resolves every name and call before anything is evaluated and reports errors with their
+//! position, so that evaluation needs no look-ups.
 
 mod folds;
 mod unify;
@@ -19,34 +19,34 @@ use crate::patch_types;
 use crate::pattern;
 use crate::types::{Signature, Type};
 
-/// What functions that patches need have their names from; nobody else has them.
+/// The namespace of the functions only patches may use.
 const JSON_POINTERS: &str = "jsonpatch";
 
-/// What is known about a tree.
+/// The results of checking a tree.
 #[derive(Debug)]
 pub(crate) struct Checked {
     /// The type of each node.
     pub(crate) types: Vec<Type>,
-    /// What each node's name stands for.
+    /// The meaning of each node's name.
     pub(crate) meanings: Vec<Meaning>,
-    /// Patterns that are written out, by the calls that use them.
+    /// Compiled literal patterns, by the calls that use them.
     pub(crate) patterns: HashMap<Id, Regex>,
-    /// Which variables are used.
+    /// True for each variable that is used.
     pub(crate) used: Vec<bool>,
     pub(crate) result: Type,
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Copy)]
 pub(crate) enum Meaning {
     None,
-    /// A variable, by its number.
+    /// A variable, by its index.
     Variable(usize),
-    /// What a macro names, counted from the outermost.
+    /// A macro variable, counted from the outermost.
     Local(usize),
     /// A type.
     Type,
-    /// A function, with what it is called on if that is no mere prefix of its name.
+    /// A function, and true if it is called on a target that is not part of its name.
     Function(&'static Function, bool),
 }
 
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Meaning {
     }
 }
 
-/// Checks a tree whose variables are declared.
+/// Checks a tree against the declared variables.
 pub(crate) fn check(
     ast: &Ast,
     root: Id,
@@ -107,9 +107,9 @@ struct Checker<'c> {
     locals: Vec<(&'c str, Type)>,
     bindings: Bindings,
     issues: Vec<Issue>,
-    /// Whether lists may hold values of several types: those that `format` takes.
+    /// True if lists may mix types, as the argument of `format` may.
     may_mix: bool,
-    /// Whether the types of patches are declared.
+    /// True if the types of patches are declared.
     makes_patches: bool,
     checked: Checked,
 }
@@ -196,7 +196,7 @@ impl<'c> Checker<'c> {
         }
     }
 
-    /// The type of a name.
+    /// The type a name denotes.
     fn named_type(&self, name: &str) -> Option<Type> {
         let of_patches = || self.makes_patches.then(|| patch_types::named(name)).flatten();
         Type::named(name).or_else(of_patches)
@@ -215,7 +215,7 @@ impl<'c> Checker<'c> {
         Some(self.variables[index].1.to_type())
     }
 
-    /// A value of a named type. Each field must have the type that is declared for it.
+    /// A value of a named type. Each field must have its declared type.
     fn message(&mut self, id: Id, name: &str, fields: &[MessageField]) -> Type {
         let declared = self.named_type(name).filter(|it| matches!(it, Type::Message(_)));
         if declared.is_none() {
@@ -327,7 +327,7 @@ impl<'c> Checker<'c> {
         }
     }
 
-    /// The type of a call: that of the signatures which fit.
+    /// The type of a call: that of the matching signatures.
     fn resolve(
         &mut self,
         id: Id,
@@ -370,7 +370,7 @@ impl<'c> Checker<'c> {
         })
     }
 
-    /// What a signature gives for these types; what it binds stays bound.
+    /// The result type of a signature for these argument types; its bindings are kept if it matches.
     fn fits(&mut self, signature: &Signature, on: Option<&Type>, taken: &[Type]) -> Option<Type> {
         if signature.arguments.len() != taken.len() || signature.target.is_some() != on.is_some() {
             return None;
@@ -389,7 +389,7 @@ impl<'c> Checker<'c> {
         Some(self.bindings.settled_or_open(&result))
     }
 
-    /// What is written out and means nothing is told now. A pattern is compiled here, once.
+    /// Reports invalid literals at compile time. Literal patterns are compiled here, once.
     fn check_literal(&mut self, id: Id, function: &str, arguments: &[Id], is_member: bool) {
         let literal = match function {
             "matches" | "find" | "findAll" => arguments.get(usize::from(!is_member)),
@@ -416,7 +416,7 @@ impl<'c> Checker<'c> {
         }
     }
 
-    /// An item of a list or map; one that is optional is what it may hold.
+    /// An item of a list or map; for an optional one, the type it contains.
     fn element(&mut self, id: Id, is_optional: bool) -> Type {
         let found = self.expr(id);
         if !is_optional {
@@ -433,7 +433,7 @@ impl<'c> Checker<'c> {
         }
     }
 
-    /// A key of a map. What cannot be one is found when it is evaluated; its type is of no use until then.
+    /// A key of a map. Invalid key types are detected during evaluation; the type is not needed before.
     fn key(&mut self, id: Id) -> Type {
         let found = self.expr(id);
         match self.bindings.settled(&found) {
@@ -442,7 +442,7 @@ impl<'c> Checker<'c> {
         }
     }
 
-    /// Items of a list have one type.
+    /// The items of a list must have one type.
     fn joined(&mut self, before: Option<Type>, found: Type, id: Id) -> Type {
         let Some(before) = before else { return found };
         if self.bindings.assign(&found, &before) {
@@ -480,7 +480,7 @@ fn literal_type(literal: &Literal) -> Type {
     }
 }
 
-/// A signature's type with its parameters replaced by those of one call.
+/// A signature's type with its type parameters replaced for one call.
 fn instantiate(formal: &Type, params: &[Type; 2]) -> Type {
     match formal {
         Type::Param(number) => params[*number as usize].clone(),

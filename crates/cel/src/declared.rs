@@ -1,5 +1,5 @@
-//! What an expression is told about its variables: their types with the sizes they may have, down to every field. The
-//! checker takes types from here, the estimate sizes, and the evaluation the meaning of JSON.
+//! Declarations of variables: their types with maximum sizes, down to every field. The checker uses the types, the
+//! cost estimate the sizes, and evaluation the mapping from JSON.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,23 +7,23 @@ use std::sync::Arc;
 use crate::parser::RESERVED;
 use crate::types::Type;
 
-/// A value's type and how large it may be.
+/// A value's type and its maximum size.
 #[derive(Clone, Debug)]
 pub struct Declared {
-    /// What it is.
+    /// The type.
     pub shape: Shape,
-    /// The most bytes of a text, items of a list or entries of a map.
+    /// The maximum bytes of a text, items of a list or entries of a map.
     pub max_size: u64,
 }
 
-/// What a value in JSON means.
+/// The type of a value in JSON.
 #[derive(Clone, Debug)]
 pub enum Shape {
-    /// Whatever stands there.
+    /// Any value.
     Dyn,
     /// A boolean.
     Bool,
-    /// A number without a fraction.
+    /// An integer.
     Int,
     /// Any number.
     Double,
@@ -33,7 +33,7 @@ pub enum Shape {
     Bytes,
     /// A text in RFC 3339.
     Timestamp,
-    /// A text that is a date, which means its midnight.
+    /// A text that is a date; its midnight.
     Date,
     /// A text such as `1h30m`.
     Duration,
@@ -41,41 +41,41 @@ pub enum Shape {
     List(Arc<List>),
     /// A map from texts to values.
     Map(Arc<Declared>),
-    /// Fields that are declared each.
+    /// An object with declared fields.
     Object(Arc<Object>),
-    /// Something that may be absent, which is a value of its own.
+    /// An optional value.
     Optional(Arc<Declared>),
-    /// What another expression evaluates to, or another value that does not come from JSON.
+    /// The result of another expression, or another value that does not come from JSON.
     Of(Type),
 }
 
-/// A list of items, and which of them are the same.
+/// A list and the identity of its items.
 #[derive(Clone, Debug)]
 pub struct List {
-    /// What items are.
+    /// The type of the items.
     pub items: Declared,
-    /// How items are told apart.
+    /// The identity of the items.
     pub identity: Identity,
 }
 
-/// How the items of a list are told apart.
+/// The identity of list items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Identity {
-    /// By their place: lists are equal if their items are, in order.
+    /// By index: lists are equal if their items are, in order.
     #[default]
     Place,
-    /// By what they are; their order means nothing.
+    /// By value; the order is ignored.
     Value,
-    /// By some of their fields; their order means nothing.
+    /// By some of their fields; the order is ignored.
     Keys(Vec<String>),
 }
 
 /// An object with declared fields.
 #[derive(Clone, Debug, Default)]
 pub struct Object {
-    /// Tells it from other types; messages show it.
+    /// The name of the type, as shown in messages.
     pub name: String,
-    /// The fields by the names that expressions have for them.
+    /// The fields by their names in expressions.
     pub fields: BTreeMap<String, Field>,
 }
 
@@ -84,23 +84,23 @@ pub struct Object {
 pub struct Field {
     /// Its name in JSON.
     pub name: String,
-    /// What it is.
+    /// Its type.
     pub declared: Declared,
 }
 
-/// What is not declared further.
+/// An undeclared value.
 pub(crate) static DYN: Declared = Declared {
     shape: Shape::Dyn,
     max_size: u64::MAX,
 };
 
 impl Declared {
-    /// A value without a size.
+    /// A value without a maximum size.
     pub fn plain(shape: Shape) -> Self {
         Self { shape, max_size: 1 }
     }
 
-    /// A value that is known only when it is evaluated.
+    /// A value whose type is known only during evaluation.
     pub fn dynamic() -> Self {
         DYN.clone()
     }
@@ -110,7 +110,7 @@ impl Declared {
         Self::plain(Shape::Object(Arc::new(object)))
     }
 
-    /// The type that the checker sees.
+    /// The type for the checker.
     pub fn to_type(&self) -> Type {
         match &self.shape {
             Shape::Dyn => Type::Dyn,
@@ -129,7 +129,7 @@ impl Declared {
         }
     }
 
-    /// What the items or values in it are.
+    /// The declaration of its items or values.
     pub(crate) fn element(&self) -> &Self {
         match &self.shape {
             Shape::List(list) => &list.items,
@@ -138,7 +138,7 @@ impl Declared {
         }
     }
 
-    /// What a field or entry of it is.
+    /// The declaration of a field or entry.
     pub(crate) fn member(&self, name: &str) -> &Self {
         match &self.shape {
             Shape::Object(object) => object.fields.get(name).map_or(&DYN, |field| &field.declared),
@@ -149,7 +149,8 @@ impl Declared {
     }
 }
 
-/// The name that expressions have for a field: what is no identifier is spelled out. `None` if there is no such name.
+/// The name of a field in expressions: characters that are not part of identifiers are escaped. `None` if there is no
+/// such name.
 pub fn escape(name: &str) -> Option<String> {
     const WORDS: [&str; 4] = ["true", "false", "null", "in"];
     if WORDS.contains(&name) || RESERVED.contains(&name) {

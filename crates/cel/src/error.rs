@@ -1,21 +1,20 @@
-//! What is wrong with an expression, and why an evaluation ended without a value, in the words of cel-go: users and
-//! tools search for them.
+//! Compile and evaluation errors, with the texts of cel-go, because users and tools search for them.
 
 use std::fmt;
 
 use crate::limits::MAX_ISSUES;
 
-/// What is wrong with an expression, with the places.
+/// The errors of an expression, with their positions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
     source: String,
     issues: Vec<Issue>,
 }
 
-/// One fault at one place.
+/// One error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Issue {
-    /// In characters from the beginning of the expression; `None` if it is about the whole.
+    /// In characters from the beginning of the expression; `None` if it concerns the whole.
     pub(crate) offset: Option<u32>,
     pub(crate) message: String,
 }
@@ -51,7 +50,7 @@ impl CompileError {
 impl std::error::Error for CompileError {}
 
 impl fmt::Display for CompileError {
-    /// Each fault with the line it is in and a pointer to the place:
+    /// Each error with its line and a pointer to the position:
     ///
     /// ```text
     /// ERROR: <input>:1:5: undefined field 'b'
@@ -85,7 +84,7 @@ impl fmt::Display for CompileError {
 }
 
 impl CompileError {
-    /// The line of an offset, counted from one, the column in it, counted from zero, and its text.
+    /// The line of an offset (from one), the column in it (from zero), and its text.
     fn place(&self, offset: u32) -> (usize, usize, &str) {
         let mut start = 0;
         for (number, line) in self.source.split('\n').enumerate() {
@@ -99,31 +98,31 @@ impl CompileError {
     }
 }
 
-/// Why an evaluation ended without a value.
+/// The reason an evaluation has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvalError {
-    /// The budget is used up. Nothing absorbs this one.
+    /// The cost budget is used up. No operator absorbs this error.
     #[error("operation cancelled: actual cost limit exceeded")]
     CostExceeded,
-    /// The values have types that the function does not take.
+    /// The function does not accept values of these types.
     #[error("no such overload")]
     NoSuchOverload,
-    /// A map or an object has no such member.
+    /// A map or an object has no such key.
     #[error("no such key: {0}")]
     NoSuchKey(String),
-    /// A list has no such item.
+    /// A list has no such index.
     #[error("index out of bounds: {0}")]
     IndexOutOfBounds(i64),
-    /// A number was divided by zero.
+    /// Division by zero.
     #[error("division by zero")]
     DivisionByZero,
-    /// The rest of a division by zero was asked for.
+    /// Modulus by zero.
     #[error("modulus by zero")]
     ModulusByZero,
     /// A number does not fit its type.
     #[error("{0} overflow")]
     Overflow(&'static str),
-    /// What the function itself has to say.
+    /// An error of the function.
     #[error("{0}")]
     Failed(String),
 }

@@ -1,5 +1,5 @@
-//! What an expression can cost at most, from how large its variables can be: what Kubernetes asks before it takes a
-//! rule. Where a size is not known, the largest is meant.
+//! Estimates the maximum cost of an expression from the maximum sizes of its variables, as Kubernetes does before it
+//! accepts a rule. Unknown sizes count as the largest possible.
 
 use crate::ast::{Ast, Expr, Fold, FoldKind, Id, Literal};
 use crate::check::{Checked, Meaning};
@@ -7,7 +7,7 @@ use crate::declared::{DYN, Declared, Shape};
 use crate::functions::Sizes;
 use crate::types::Type;
 
-/// The most that an evaluation can cost.
+/// The maximum cost of an evaluation.
 pub(crate) fn estimate(ast: &Ast, root: Id, checked: &Checked, variables: &[(String, Declared)]) -> u64 {
     let mut estimator = Estimator {
         ast,
@@ -18,14 +18,14 @@ pub(crate) fn estimate(ast: &Ast, root: Id, checked: &Checked, variables: &[(Str
     estimator.expr(root).cost
 }
 
-/// What an expression costs and how large what it gives is, at most.
+/// The maximum cost of an expression and the maximum size of its result.
 #[derive(Clone, Copy)]
 struct Estimate<'d> {
     cost: u64,
     size: u64,
-    /// What it is, if it comes from a variable, or contains what does.
+    /// Its declaration, if it comes from a variable or contains one.
     declared: &'d Declared,
-    /// How large its items are, if it is a list that was made.
+    /// The size of its items, if it is a constructed list.
     item_size: u64,
 }
 
@@ -164,7 +164,7 @@ impl<'d> Estimator<'d> {
             cost: 1,
             ..element(&range)
         };
-        // Of keys nobody says how long they are; Kubernetes leaves them out.
+        // The length of keys is unknown; Kubernetes ignores it.
         let key = made(1, if is_map { 0 } else { 1 });
         match (&fold.second, is_map) {
             (Some(_), _) => self.locals.extend([key, value]),
@@ -198,7 +198,7 @@ impl<'d> Estimator<'d> {
     }
 }
 
-/// Something that was made, of a size.
+/// A constructed value of a size.
 fn made<'d>(cost: u64, size: u64) -> Estimate<'d> {
     Estimate {
         cost,
@@ -208,7 +208,7 @@ fn made<'d>(cost: u64, size: u64) -> Estimate<'d> {
     }
 }
 
-/// Something that is declared. Plain values have no size: comparing them is not reckoned, as in Kubernetes.
+/// A declared value. Primitives have no size: comparing them is free, as in Kubernetes.
 fn of(declared: &Declared, cost: u64) -> Estimate<'_> {
     let is_plain = matches!(declared.shape, Shape::Bool | Shape::Int | Shape::Double);
     Estimate {
@@ -227,7 +227,7 @@ fn element<'d>(container: &Estimate<'d>) -> Estimate<'d> {
     }
 }
 
-/// How large joined texts are: as many as there are, each as long as it can be.
+/// The size of joined texts: their number times their maximum length.
 fn join_size(function: &str, taken: &[Estimate<'_>]) -> Option<u64> {
     let [list, separator @ ..] = taken else {
         return None;
@@ -247,7 +247,7 @@ fn literal_size(literal: &Literal) -> u64 {
     }
 }
 
-/// What has a size has any, if nothing is known.
+/// The size of a value of unknown size: the largest possible.
 fn unknown_size(found: &Type) -> u64 {
     match found {
         Type::String | Type::Bytes | Type::List(_) | Type::Map(..) | Type::Dyn => u64::MAX,

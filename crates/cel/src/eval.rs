@@ -1,5 +1,5 @@
-//! A checked tree, evaluated. Every step is paid for from a budget, in cel-go's currency; when it is used up the
-//! evaluation ends, and nothing absorbs that.
+//! Evaluates a checked tree. Every step is charged to a budget in cel-go's cost units. When the budget is used up the
+//! evaluation ends, and no operator absorbs that error.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -12,23 +12,23 @@ use crate::limits::MAX_MADE_ITEMS;
 use crate::program::Program;
 use crate::value::{Map, Message, Value};
 
-/// What following a name costs.
+/// The cost of resolving a name.
 const NAME: u64 = 1;
-/// The most values a call has, with what it is called on.
+/// The maximum number of values of a call, including its target.
 pub(crate) const MAX_ARGUMENTS: usize = 4;
-/// What making a list costs, whatever is in it.
+/// The cost of constructing a list, whatever its size.
 const LIST: u64 = 10;
-/// What making a map costs, whatever is in it.
+/// The cost of constructing a map, whatever its size.
 const MAP: u64 = 30;
-/// What making a value of a named type costs, whatever is in it.
+/// The cost of constructing a message, whatever its size.
 const MESSAGE: u64 = 40;
 
-/// How an evaluation ended, and what it cost.
+/// The result and the cost of an evaluation.
 #[derive(Debug)]
 pub struct Evaluation<'a> {
-    /// The value, or why there is none.
+    /// The value, or the error.
     pub result: Result<Value<'a>, EvalError>,
-    /// What it cost, whether there is a value or not.
+    /// The cost, also after an error.
     pub cost: u64,
 }
 
@@ -52,7 +52,7 @@ struct Evaluator<'a, 'v> {
     program: &'a Program,
     checked: &'a Checked,
     variables: &'v [Value<'a>],
-    /// What macros name, the outermost first.
+    /// The macro variables, the outermost first.
     locals: Vec<Value<'a>>,
     cost: u64,
     budget: u64,
@@ -148,7 +148,7 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    /// `&&` and `||`: what decides, decides, even if the other side has no value.
+    /// `&&` and `||`: a decisive operand decides even if the other one fails.
     fn logic(&mut self, left: Id, right: Id, decisive: bool) -> Evaluated<'a> {
         let left = self.expr(left);
         match &left {
@@ -171,7 +171,7 @@ impl<'a> Evaluator<'a, '_> {
             return Err(EvalError::NoSuchOverload);
         };
         let target = target.filter(|_| is_member);
-        // On the stack: most of what an expression does is calls.
+        // On the stack: most steps of an expression are calls.
         let mut values = [const { Value::Null }; MAX_ARGUMENTS];
         let mut count = 0;
         for argument in target.iter().chain(arguments) {
@@ -274,8 +274,8 @@ impl<'a> Evaluator<'a, '_> {
         result
     }
 
-    /// What each step costs follows from how cel-go writes the macro out: reading what was found so far, testing
-    /// whether to go on, and making a list of one item where items are collected.
+    /// The costs follow from cel-go's expansion of the macro: reading the accumulator, testing the loop condition,
+    /// and constructing a one-item list if items are collected.
     fn fold_over(&mut self, fold: &'a Fold, range: &Value<'a>) -> Evaluated<'a> {
         let mut state = State::default();
         self.charge(match fold.kind {
@@ -309,7 +309,7 @@ impl<'a> Evaluator<'a, '_> {
         state.finish(fold.kind)
     }
 
-    /// Looks at one item; says whether that was enough.
+    /// Processes one item; returns true if the result is decided.
     fn step(
         &mut self,
         fold: &'a Fold,
@@ -393,12 +393,12 @@ impl<'a> Evaluator<'a, '_> {
     }
 }
 
-/// What a macro has found so far.
+/// The accumulator of a macro.
 #[derive(Default)]
 struct State<'a> {
-    /// Whether an item has decided: against `all`, or for `exists`.
+    /// True if an item has decided: against `all`, or for `exists`.
     decided: bool,
-    /// The first item that could not be told; what decides makes it irrelevant.
+    /// The first error of an item; irrelevant if another item decides.
     error: Option<EvalError>,
     count: u64,
     items: Vec<Value<'a>>,

@@ -1,8 +1,8 @@
-//! The functions that expressions can call: the standard library of the language and Kubernetes' own.
+//! The functions of expressions: the standard library of CEL and Kubernetes' own.
 //!
-//! A function is a row of a table: its name, the signatures that the checker knows it by, what a call costs by the
-//! sizes of what it takes, and what it does. Sizes are those of the values when it is called, and the largest they can
-//! be when a definition is written, so that one reckoning serves the budget and the estimate.
+//! A function is a row of a table: its name, its signatures for the checker, its cost by the sizes of its arguments,
+//! and its implementation. Sizes are actual ones during evaluation and maximum ones in estimates, so that one cost
+//! function serves both.
 
 pub(crate) mod authorization;
 pub(crate) mod conversions;
@@ -36,29 +36,29 @@ pub(crate) type Evaluated<'a> = Result<Value<'a>, EvalError>;
 /// A row of a table.
 pub(crate) struct Function {
     pub(crate) name: &'static str,
-    /// `string.(int) -> string` is called on a text, `(string) -> int` is not called on anything.
+    /// `string.(int) -> string` has a target, `(string) -> int` has none.
     signatures: &'static [&'static str],
     pub(crate) cost: fn(&Sizes<'_>) -> u64,
-    /// Whether estimates take it for a plain call: Kubernetes' do where they overlook what is read.
+    /// True if estimates charge only a plain call, as Kubernetes does where it ignores the size of the argument.
     pub(crate) is_estimated_plain: bool,
-    /// The largest a result can be; `None` leaves it to its type.
+    /// The maximum size of a result; `None` leaves it to its type.
     pub(crate) growth: Option<fn(&[u64]) -> u64>,
     pub(crate) call: Call,
 }
 
-/// A call: its values, of which the first is what it is called on, and what it has to work with.
+/// The implementation: gets the values, the target first, and the work context.
 pub(crate) type Call = for<'a> fn(&[Value<'a>], &Work<'_>) -> Evaluated<'a>;
 
-/// What a call has to work with, and how much work it has done beyond what the sizes of its values tell.
+/// The context of a call, which counts work beyond what the sizes of its values tell.
 pub(crate) struct Work<'p> {
-    /// The pattern, if it could be compiled before.
+    /// The pattern, if it was compiled before.
     pub(crate) pattern: Option<&'p Regex>,
     done: Cell<u64>,
     most: u64,
 }
 
 impl<'p> Work<'p> {
-    /// Work that a budget allows.
+    /// Work within a budget.
     pub(crate) fn within(budget: u64, pattern: Option<&'p Regex>) -> Self {
         Self {
             pattern,
@@ -81,23 +81,23 @@ impl<'p> Work<'p> {
         }
     }
 
-    /// What the steps cost. The first few are paid for with the call.
+    /// The cost of the steps. The first few are included in the call.
     pub(crate) fn cost(&self) -> u64 {
         self.done.get() / STEPS_PER_COST
     }
 }
 
-/// How many steps cost as much as a call.
+/// The number of steps that cost as much as a call.
 const STEPS_PER_COST: u64 = 10;
 
-/// How large what a call takes and gives is.
+/// The sizes of a call's arguments and result.
 pub(crate) struct Sizes<'s> {
     pub(crate) taken: &'s [u64],
     pub(crate) given: u64,
 }
 
 impl Sizes<'_> {
-    /// The size of what stands there, or nothing.
+    /// The size of an argument; 0 if it is missing.
     fn of(&self, index: usize) -> u64 {
         self.taken.get(index).copied().unwrap_or(0)
     }
@@ -133,7 +133,7 @@ impl Function {
     }
 }
 
-/// A function with its signatures read.
+/// A function with its parsed signatures.
 pub(crate) struct Declaration {
     pub(crate) signatures: Vec<Signature>,
     pub(crate) function: &'static Function,
@@ -144,7 +144,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Declaration> {
     DECLARATIONS.get(name)
 }
 
-/// All of them, by subject.
+/// All functions, by subject.
 const TABLES: [&[Function]; 16] = [
     operators::FUNCTIONS,
     conversions::FUNCTIONS,
@@ -177,18 +177,18 @@ static DECLARATIONS: LazyLock<HashMap<&'static str, Declaration>> = LazyLock::ne
     declared.collect()
 });
 
-/// What going over a text of a size costs.
+/// The cost of traversing a text of this size.
 pub(crate) fn tenth(size: u64) -> u64 {
     size.div_ceil(10)
 }
 
-/// Where a number has no value for the types it was asked of.
+/// The error of a function without a value for these types.
 fn no_overload<'a>() -> Evaluated<'a> {
     Err(EvalError::NoSuchOverload)
 }
 
-/// Refuses to make what would be too large, before the memory is taken. That ends the evaluation: it was work that has
-/// not been paid for.
+/// Refuses to construct a value that is too large, before allocating it. The error ends the evaluation, because the
+/// work was not paid for.
 fn must_fit(size: usize, most: usize) -> Result<(), EvalError> {
     match size > most {
         true => Err(EvalError::CostExceeded),

@@ -1,26 +1,26 @@
-//! An expression's text, cut into tokens.
+//! Splits an expression into tokens.
 
 use crate::ast::Literal;
 use crate::error::Issue;
 
-/// A token and where it stands.
+/// A token and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,
     /// In characters from the beginning.
     pub(crate) offset: u32,
-    /// As it is written.
+    /// Its text in the source.
     pub(crate) text: Box<str>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum TokenKind {
-    /// A name, `in` and the literal words included.
+    /// An identifier; includes `in` and literal keywords.
     Name,
     /// `` `a-name` ``, without the quotes.
     QuotedName(Box<str>),
     Literal(Literal),
-    /// Digits of an integer, which a sign in front may make fit.
+    /// The digits of an integer; it may fit only with its sign.
     Int,
     Symbol,
     End,
@@ -32,10 +32,10 @@ const SYMBOLS: [&str; 26] = [
     "[", "]", "{", "}", "=", ";",
 ];
 
-/// Symbols that are read only to be refused where they stand.
+/// Symbols that are recognised only to be refused by the parser.
 const STRAY: [&str; 2] = ["=", ";"];
 
-/// Cuts a text into tokens, with one at the end that says so.
+/// Splits a text into tokens, followed by an end token.
 pub(crate) fn tokens(source: &str) -> Result<Vec<Token>, Issue> {
     let mut lexer = Lexer {
         rest: source,
@@ -216,7 +216,7 @@ struct Prefix {
     is_bytes: bool,
 }
 
-/// What stands in front of a string: nothing, `r`, `b` or both.
+/// The prefix of a string: none, `r`, `b` or both.
 fn string_prefix(text: &str) -> Option<Prefix> {
     let (mut length, mut is_raw, mut is_bytes) = (0, false, false);
     for c in text.chars() {
@@ -253,7 +253,7 @@ fn end_of_string(inner: &str, quote: &str, is_raw: bool) -> Option<usize> {
     None
 }
 
-/// What a string says; `None` if an escape in it says nothing.
+/// The value of a string literal; `None` if an escape is invalid.
 fn unescape(text: &str, prefix: &Prefix) -> Option<Literal> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.chars();

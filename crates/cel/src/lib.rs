@@ -1,17 +1,17 @@
-//! The Common Expression Language, as Kubernetes uses it to say what objects must be.
+//! The Common Expression Language as used by Kubernetes.
 //!
 //! ```text
 //! text ─▶ lexer ─▶ parser (macros) ─▶ check (types, names, signatures) ─▶ Program
 //! Program + JSON, borrowed ─▶ eval, against a budget ─▶ value or error
 //! ```
 //!
-//! Texts of errors are cel-go's, because users and tests search for them; costs are reckoned in its currency, because
-//! definitions are accepted and refused by them. Everything that could grow has a limit in [`limits`], patterns take
+//! Error texts are cel-go's, because users and tests search for them. Costs are in cel-go's units, because Kubernetes
+//! accepts and refuses definitions by them. Everything that could grow has a limit in [`limits`], patterns take
 //! linear time, and an evaluation stops when its budget is used up. This crate knows the language and Kubernetes'
-//! libraries of functions; it knows nothing of schemas, objects or requests.
+//! function libraries; it knows nothing of schemas, objects or requests.
 //!
-//! It is our own because the crates there are have no type checker and no budget: a definition would be accepted that
-//! Kubernetes refuses, and an expression could keep a server busy.
+//! Existing crates have no type checker and no budget: a definition that Kubernetes refuses would be accepted, and an
+//! expression could keep a server busy.
 //!
 //! ```
 //! use serde_json::json;
@@ -54,7 +54,7 @@ pub use program::{Environment, Program};
 pub use types::Type;
 pub use value::{Message, Text, Value};
 
-/// An expression, parsed and written out again with every operator in parentheses.
+/// Parses an expression and prints it with every operator in parentheses.
 pub fn normalize(source: &str) -> Result<String, CompileError> {
     let (ast, root) = parser::parse(source).map_err(|issue| CompileError::new(source, vec![issue]))?;
     Ok(print::print(&ast, root))

@@ -1,38 +1,37 @@
-//! How large expressions and what they make may be. Beyond a limit there is an error that names it, never a cut-off
-//! result.
+//! Limits of expressions and of the values they construct. Exceeding one is an error that names it; results are never
+//! truncated.
 
-/// The most characters in an expression, as in cel-go.
+/// The maximum number of characters in an expression, as in cel-go.
 pub const MAX_EXPRESSION_CHARS: usize = 100_000;
 
-/// The most levels of nesting in an expression, as in cel-go. Everything that walks an expression recurses; this keeps
-/// the stack small.
+/// The maximum nesting of an expression, as in cel-go. Everything that walks an expression recurses; this keeps the
+/// stack small.
 pub const MAX_DEPTH: u16 = 250;
 
-/// The most nodes of an expression after its macros are expanded.
+/// The maximum number of nodes of an expression after macro expansion.
 pub const MAX_NODES: usize = 50_000;
 
-/// The most faults told of one expression.
+/// The maximum number of errors reported for one expression.
 pub const MAX_ISSUES: usize = 16;
 
-/// The most bytes that a compiled regular expression may take.
+/// The maximum size of a compiled regular expression, in bytes.
 pub const MAX_REGEX_BYTES: usize = 1 << 20;
 
-/// The most bytes that all patterns in the schemas of one kind may take together: room for thousands of usual ones.
+/// The maximum total size of all compiled patterns in the schemas of one kind: enough for thousands of typical ones.
 pub const MAX_SCHEMA_REGEX_BYTES: usize = 32 << 20;
 
-/// The most bytes of one text that an evaluation makes. A call's budget would end it as well, but only after the memory
-/// is taken.
+/// The maximum size of a text an evaluation constructs. The budget would stop it too, but only after the allocation.
 pub const MAX_MADE_BYTES: usize = 10 << 20;
 
-/// The most items of one list that an evaluation makes: as many as a request has room for. An item takes more memory
-/// than it costs.
+/// The maximum number of items of a list an evaluation constructs: as many as fit a request. An item takes more
+/// memory than its cost suggests.
 pub const MAX_MADE_ITEMS: usize = 1 << 20;
 
-/// The most digits behind the point that `format` writes.
+/// The maximum number of digits after the point that `format` prints.
 pub const MAX_PRECISION: usize = 100;
 
-/// What one expression may cost in a call, as Kubernetes limits it.
+/// The cost budget of one expression, as in Kubernetes.
 pub const CALL_BUDGET: u64 = 1_000_000;
 
-/// What all expressions together may cost for one object, as Kubernetes limits it.
+/// The cost budget of all expressions for one object, as in Kubernetes.
 pub const OBJECT_BUDGET: u64 = 10_000_000;

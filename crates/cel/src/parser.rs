@@ -1,5 +1,4 @@
-//! Tokens, put together into a tree. Macros become nodes of their own here, so nothing behind the parser knows them as
-//! calls.
+//! Parses tokens into a tree. Macros become separate nodes here, so that later stages need not know them as calls.
 
 mod macros;
 
@@ -8,11 +7,11 @@ use crate::error::Issue;
 use crate::lexer::{Token, TokenKind, tokens};
 use crate::limits::{MAX_DEPTH, MAX_EXPRESSION_CHARS};
 
-/// What an operand may begin with, as cel-go's parser lists it.
+/// The tokens that can start an operand, as cel-go's parser lists them.
 const OPERAND: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, \
                        BYTES, IDENTIFIER}";
 
-/// Names kept free for other languages.
+/// Reserved identifiers.
 pub(crate) const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -33,7 +32,7 @@ pub(crate) const RESERVED: [&str; 17] = [
     "while",
 ];
 
-/// Binary operators from the loosest to the tightest, each with the function it calls.
+/// Binary operators from the loosest to the tightest, each with its function.
 const LEVELS: [&[(&str, &str)]; 5] = [
     &[("||", "_||_")],
     &[("&&", "_&&_")],
@@ -50,7 +49,7 @@ const LEVELS: [&[(&str, &str)]; 5] = [
     &[("*", "_*_"), ("/", "_/_"), ("%", "_%_")],
 ];
 
-/// The levels of `||` and `&&`.
+/// The number of levels of `||` and `&&`.
 const CHAINED: usize = 2;
 
 /// A tree and its root.
@@ -86,7 +85,7 @@ impl Parser {
         &self.tokens[self.next]
     }
 
-    /// Takes the next token; the last one stays.
+    /// Takes the next token; the end token stays.
     fn take(&mut self) -> Token {
         let token = self.tokens[self.next].clone();
         self.next = (self.next + 1).min(self.tokens.len() - 1);
@@ -98,7 +97,7 @@ impl Parser {
         token.kind == TokenKind::Symbol && &*token.text == text
     }
 
-    /// Takes a symbol if it is next; says where it stood.
+    /// Takes a symbol if it is next; returns its offset.
     fn try_symbol(&mut self, text: &str) -> Option<u32> {
         self.is_symbol(text).then(|| self.take().offset)
     }
@@ -110,7 +109,7 @@ impl Parser {
         }
     }
 
-    /// The next token is not what can stand here. One that could simply be left out is called extraneous.
+    /// The error of an unexpected token. One that could be left out is called extraneous.
     fn unexpected(&self, wanted: &str) -> Issue {
         let token = self.peek();
         let is_only = matches!(
@@ -170,11 +169,11 @@ impl Parser {
         Ok(id)
     }
 
-    /// Operands and the operators between them that bind at least as tightly as a level.
+    /// Parses operands and the operators between them that bind at least as tightly as a level.
     fn binary(&mut self, loosest: usize) -> Result<Id, Issue> {
         let mut left = self.unary()?;
         while let Some((level, function)) = self.operator(loosest) {
-            // Long chains of conditions are balanced, so that they are not deep.
+            // Long chains of conditions are balanced to keep the tree shallow.
             if level < CHAINED {
                 left = self.chain(left, level, function)?;
                 continue;
@@ -186,7 +185,7 @@ impl Parser {
         Ok(left)
     }
 
-    /// The next operator, if there is one that binds tightly enough.
+    /// The next operator, if it binds tightly enough.
     fn operator(&self, loosest: usize) -> Option<(usize, &'static str)> {
         let token = self.peek();
         if !matches!(token.kind, TokenKind::Symbol | TokenKind::Name) {
@@ -268,12 +267,12 @@ impl Parser {
         self.ast.add(offset, Expr::Literal(literal))
     }
 
-    /// What follows an operand: fields, calls and indices.
+    /// Parses what follows an operand: fields, calls and indexes.
     fn member(&mut self, mut operand: Id) -> Result<Id, Issue> {
         loop {
             if let Some(offset) = self.try_symbol(".") {
                 let is_optional = self.try_symbol("?").is_some();
-                // What ends behind the dot of a name could have gone on as the name of a type, too.
+                // A name that ends after a dot could also have been a type name.
                 if self.peek().kind == TokenKind::End && self.ast.qualified_name(operand).is_some() {
                     let message = "Syntax error: no viable alternative at input '.'";
                     return Err(Issue::at(self.peek().offset, message));
@@ -313,7 +312,7 @@ impl Parser {
         }
     }
 
-    /// Whether what was read last is names with dots between and behind them, and nothing else before them.
+    /// True if the last tokens are dotted names, with nothing else before them.
     fn ends_with_dotted_names(&self) -> bool {
         let mut read = self.tokens[..self.next].iter().rev();
         loop {
@@ -327,7 +326,7 @@ impl Parser {
         }
     }
 
-    /// A name behind a dot, and whether it stood in quotes.
+    /// A name after a dot, and true if it was quoted.
     fn field_name(&mut self) -> Result<(Box<str>, bool), Issue> {
         match &self.peek().kind {
             TokenKind::Name if !matches!(&*self.peek().text, "in" | "true" | "false" | "null") => {
@@ -338,7 +337,7 @@ impl Parser {
                 self.take();
                 Ok((name, true))
             }
-            // Names with dots between them may also name a type: ANTLR looks further than the dot before it gives up.
+            // Dotted names may also name a type: ANTLR looks beyond the dot before it gives up.
             TokenKind::End if self.ends_with_dotted_names() => Err(Issue::at(
                 self.peek().offset,
                 "Syntax error: no viable alternative at input '.'".to_owned(),
@@ -379,7 +378,7 @@ impl Parser {
             TokenKind::Symbol if &*token.text == "[" => self.list(),
             TokenKind::Symbol if &*token.text == "{" => self.map(),
             TokenKind::Symbol if &*token.text == "." => {
-                // A leading dot names the outermost scope, and there is only one.
+                // A leading dot denotes the outermost scope, and there is only one.
                 self.take();
                 match self.peek().kind {
                     TokenKind::Name => self.name(),
@@ -475,7 +474,7 @@ impl Parser {
         self.ast.add(offset, Expr::Message { name, fields })
     }
 
-    /// The name of a field. Where there may be none, ANTLR names all that could follow.
+    /// The name of a field. If it is optional, ANTLR lists everything that could follow.
     fn message_field(&mut self, is_needed: bool) -> Result<Box<str>, Issue> {
         match self.peek().kind {
             TokenKind::Name | TokenKind::QuotedName(_) => self.field_name().map(|(name, _)| name),

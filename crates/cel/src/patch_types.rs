@@ -1,7 +1,7 @@
-//! The types that only patches are made of: `Object{…}` with everything in it, and `JSONPatch{…}`.
+//! The types used only in patches: `Object{…}` with its nested types, and `JSONPatch{…}`.
 //!
-//! `Object.spec` is the type of what stands in the field `spec`, whatever the object is: its fields are known only when
-//! the patch is applied. That a value stands under the field its type names is checked when it is turned into JSON
+//! `Object.spec` is the type of the field `spec`, whatever the object is: its fields are known only when the patch is
+//! applied. Whether a value is in the field its type names is checked when it is converted to JSON
 //! ([`Value::to_patch`](crate::Value::to_patch)).
 
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::types::Type;
 const OBJECT: &str = "Object";
 const JSON_PATCH: &str = "JSONPatch";
 
-/// The type that an expression which applies a configuration must have.
+/// The result type of an apply configuration.
 pub fn object_type() -> Type {
     Type::Message(OBJECT.into())
 }
 
-/// The type that an expression which makes a JSON patch must have.
+/// The result type of a JSON patch.
 pub fn json_patch_type() -> Type {
     Type::list(Type::Message(JSON_PATCH.into()))
 }

@@ -1,15 +1,14 @@
-//! Regular expressions as Go reads them, which Kubernetes' patterns are written for, compiled by a library that reads
-//! some of them otherwise.
+//! Regular expressions in Go's syntax, which Kubernetes' patterns use, compiled with a library whose syntax differs:
 //!
 //! ```text
-//! \d \w \s \b       Go: of ASCII                here: of all of Unicode
-//! [[] [a&&b] [~~]   Go: characters              here: classes within classes
-//! a{ {,5} \<        Go: characters              here: faults, or the beginning of a word
-//! \Q…\E             Go: as it stands            here: unknown
+//! \d \w \s \b       Go: ASCII                   regex crate: Unicode
+//! [[] [a&&b] [~~]   Go: characters              regex crate: nested classes
+//! a{ {,5} \<        Go: characters              regex crate: errors, or a word boundary
+//! \Q…\E             Go: literal text            regex crate: unknown
 //! ```
 //!
-//! Both search in time proportional to the text, and prefer what stands first. What only the library knows, such as the
-//! flag `x`, is not refused.
+//! Both match in linear time and prefer the first alternative. Syntax that only the library knows, such as the flag
+//! `x`, is not refused.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -18,7 +17,7 @@ use regex::{Regex, RegexBuilder};
 
 use crate::limits::MAX_REGEX_BYTES;
 
-/// Compiles a pattern; the error is in Go's words where we know them.
+/// Compiles a pattern; the error has Go's text where it is known.
 pub fn compile(pattern: &str) -> Result<Regex, String> {
     compile_within(pattern, MAX_REGEX_BYTES).map_err(|error| {
         let problem = match error.to_string() {
@@ -34,7 +33,7 @@ pub fn compile(pattern: &str) -> Result<Regex, String> {
     })
 }
 
-/// The bytes that a pattern takes when it is compiled, rounded up to a power of four; 0 if it cannot be.
+/// The size of a compiled pattern in bytes, rounded up to a power of four; 0 if it is invalid.
 pub fn compiled_size(pattern: &str) -> usize {
     const LEAST: usize = 1 << 10;
     let sizes = std::iter::successors(Some(LEAST), |size| Some(size * 4));
@@ -44,7 +43,7 @@ pub fn compiled_size(pattern: &str) -> usize {
         .unwrap_or_default()
 }
 
-/// Compiles a pattern that may take so many bytes.
+/// Compiles a pattern within a size limit.
 pub(crate) fn compile_within(pattern: &str, bytes: usize) -> Result<Regex, regex::Error> {
     let mut translation = Translation {
         rest: pattern.chars().peekable(),
@@ -71,7 +70,7 @@ impl Translation<'_> {
         }
     }
 
-    /// Whether what follows a brace says how often something stands: `2}`, `2,}` or `2,3}`.
+    /// True if a brace starts a repetition: `{2}`, `{2,}` or `{2,3}`.
     fn is_repetition(&self) -> bool {
         let mut rest = self.rest.clone();
         let digits = |rest: &mut Peekable<Chars<'_>>| {
@@ -88,7 +87,7 @@ impl Translation<'_> {
         has_least && rest.next() == Some('}')
     }
 
-    /// What follows a backslash.
+    /// Translates an escape.
     fn escape(&mut self, is_in_class: bool) {
         let Some(c) = self.rest.next() else {
             return self.out.push('\\');
@@ -116,7 +115,7 @@ impl Translation<'_> {
         }
     }
 
-    /// Takes everything up to a character as it stands, and that as well.
+    /// Copies everything up to and including a character.
     fn until(&mut self, end: char) {
         for c in self.rest.by_ref() {
             self.out.push(c);
@@ -145,7 +144,7 @@ impl Translation<'_> {
             match c {
                 '\\' => self.escape(true),
                 ']' => return self.out.push(']'),
-                // `[:alpha:]`, which both know.
+                // `[:alpha:]` is the same in both.
                 '[' if self.rest.peek() == Some(&':') => {
                     self.out.push('[');
                     self.until(']');

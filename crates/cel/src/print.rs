@@ -1,10 +1,10 @@
-//! A tree, written as an expression that has the same tree: for tests of the parser, and for whoever debugs one.
+//! Prints a tree as an expression with the same tree, for tests and debugging.
 
 use std::fmt::Write;
 
 use crate::ast::{Ast, Expr, FoldKind, Id, Literal, Select};
 
-/// Writes a tree with every call and operator in parentheses of its own.
+/// Prints a tree with every call and operator in parentheses.
 pub(crate) fn print(ast: &Ast, root: Id) -> String {
     let mut out = String::new();
     write_expr(ast, root, &mut out);
@@ -115,7 +115,7 @@ fn write_call(ast: &Ast, function: &str, target: Option<Id>, arguments: &[Id], o
             out.push(']');
         }
         ("!_" | "-_", [operand]) => {
-            // The operand stands in parentheses: of two signs in a row nothing would be left.
+            // The operand is in parentheses: two signs in a row would cancel out.
             let _ = write!(out, "({}(", &function[..1]);
             write_expr(ast, *operand, out);
             out.push_str("))");
@@ -141,7 +141,7 @@ fn write_call(ast: &Ast, function: &str, target: Option<Id>, arguments: &[Id], o
     }
 }
 
-/// `_+_` and `@in`, not `_name`, which anybody may call.
+/// `_+_` and `@in`, not `_name`, which is an ordinary function.
 fn is_operator(function: &str) -> bool {
     let symbol = function.trim_matches('_');
     let is_symbol = !symbol.is_empty() && symbol.chars().all(|c| c.is_ascii_punctuation() && c != '_');
@@ -169,7 +169,7 @@ fn write_literal(literal: &Literal, out: &mut String) {
     let _ = match literal {
         Literal::Null => write!(out, "null"),
         Literal::Bool(value) => write!(out, "{value}"),
-        // In parentheses, a negative number is not taken for the sign of what follows.
+        // In parentheses, so that a negative number is not read as a sign.
         Literal::Int(value) if *value < 0 => write!(out, "({value})"),
         Literal::Int(value) => write!(out, "{value}"),
         Literal::Uint(value) => write!(out, "{value}u"),

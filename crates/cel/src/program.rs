@@ -1,4 +1,4 @@
-//! An expression that is parsed and checked: compiled once, evaluated often, from any thread.
+//! A parsed and checked expression: compiled once, evaluated often, from any thread.
 
 use crate::ast::{Ast, Id};
 use crate::check::{Checked, check};
@@ -10,7 +10,7 @@ use crate::parser::parse;
 use crate::types::Type;
 use crate::value::Value;
 
-/// The variables that expressions may name, and what they are.
+/// The variables of expressions, with their declarations.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     variables: Vec<(String, Declared)>,
@@ -27,24 +27,24 @@ pub struct Program {
 }
 
 impl Environment {
-    /// One in which only functions have names.
+    /// An environment without variables.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Declares a variable. Values are given to an evaluation in the order of declarations.
+    /// Declares a variable. Evaluations get values in the order of declarations.
     pub fn declare(mut self, name: &str, declared: Declared) -> Self {
         self.variables.push((name.to_owned(), declared));
         self
     }
 
-    /// Declares the types that patches are made of: `Object{…}` and `JSONPatch{…}`.
+    /// Declares the types of patches: `Object{…}` and `JSONPatch{…}`.
     pub fn with_patch_types(mut self) -> Self {
         self.makes_patches = true;
         self
     }
 
-    /// Compiles an expression, or says all that is wrong with it.
+    /// Compiles an expression, or returns all its errors.
     pub fn compile(&self, source: &str) -> Result<Program, CompileError> {
         let (ast, root) = parse(source).map_err(|issue| CompileError::new(source, vec![issue]))?;
         let checked = check(&ast, root, &self.variables, self.makes_patches)
@@ -60,22 +60,22 @@ impl Environment {
 }
 
 impl Program {
-    /// The type of what it evaluates to.
+    /// The type of the result.
     pub fn result_type(&self) -> &Type {
         &self.checked.result
     }
 
-    /// Whether it names the variable that was declared there.
+    /// True if it uses the variable of this index.
     pub fn uses(&self, variable: usize) -> bool {
         self.checked.used.get(variable).copied().unwrap_or(false)
     }
 
-    /// The most that an evaluation can cost, as far as the sizes of its variables are declared.
+    /// The maximum cost of an evaluation, from the declared sizes of its variables.
     pub fn max_cost(&self) -> u64 {
         self.max_cost
     }
 
-    /// Evaluates it with a value for each variable, in the order in which they were declared.
+    /// Evaluates it with a value for each variable, in the order of declaration.
     pub fn evaluate<'a>(&'a self, variables: &[Value<'a>], budget: u64) -> Evaluation<'a> {
         evaluate(self, variables, budget)
     }

@@ -1,5 +1,4 @@
-//! The types that the checker works with, and how they are written: in messages as cel-go writes them, and in the
-//! signatures of functions.
+//! The types of the checker, printed as in cel-go's messages, and the signatures of functions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,9 +9,9 @@ use crate::functions::authorization::CheckStage;
 /// The type of an expression.
 #[derive(Clone, Debug)]
 pub enum Type {
-    /// Known only when it is evaluated.
+    /// Known only during evaluation.
     Dyn,
-    /// What an expression has that is wrong: it fits everywhere, so that one fault is told once.
+    /// The type of an invalid expression: it matches everything, so that an error is reported once.
     Error,
     /// `null`.
     Null,
@@ -28,9 +27,9 @@ pub enum Type {
     String,
     /// `bytes`.
     Bytes,
-    /// A point in time.
+    /// A timestamp.
     Timestamp,
-    /// A span of time.
+    /// A duration.
     Duration,
     /// A list of items of one type.
     List(Arc<Type>),
@@ -38,15 +37,15 @@ pub enum Type {
     Map(Arc<Type>, Arc<Type>),
     /// An object with declared fields.
     Object(Arc<Object>),
-    /// What `type(x)` gives.
+    /// The type of `type(x)`.
     Type(Arc<Type>),
-    /// A value that may be absent.
+    /// An optional value.
     Optional(Arc<Type>),
-    /// A type that only functions look into: `kubernetes.Quantity`.
+    /// A type that only functions can read: `kubernetes.Quantity`.
     Opaque(&'static str),
-    /// A type whose values expressions make by its name: `Object.spec`.
+    /// A type whose values expressions construct by name: `Object.spec`.
     Message(Arc<str>),
-    /// Stands for a type in a signature.
+    /// A type parameter of a signature, or a type variable.
     Param(u32),
 }
 
@@ -96,7 +95,7 @@ impl Type {
         })
     }
 
-    /// The name of the type of a value, without what it is made of.
+    /// The name of the type of a value, without its parameters.
     pub(crate) fn plain_name(&self) -> String {
         match self {
             Self::Null => "null_type".to_owned(),
@@ -167,7 +166,7 @@ impl fmt::Display for Type {
     }
 }
 
-/// What a function takes and gives: `string.(int, int) -> string`, `(list(A)) -> int`.
+/// A signature: `string.(int, int) -> string`, `(list(A)) -> int`.
 #[derive(Clone, Debug)]
 pub(crate) struct Signature {
     pub(crate) target: Option<Type>,
@@ -176,7 +175,7 @@ pub(crate) struct Signature {
 }
 
 impl Signature {
-    /// Reads a signature of the program's own.
+    /// Parses a signature of the function tables.
     pub(crate) fn read(text: &str) -> Self {
         let (taken, result) = text.split_once(" -> ").unwrap_or((text, "dyn"));
         let (target, arguments) = match taken.split_once(".(") {
@@ -192,7 +191,7 @@ impl Signature {
     }
 }
 
-/// Splits at the commas that stand in no parentheses.
+/// Splits at the commas outside parentheses.
 fn split_top(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0;
     let parts = text.split(move |c| {

@@ -1,5 +1,4 @@
-//! What an expression evaluates to. What came from JSON is borrowed and looked into when somebody asks; what was made
-//! on the way is shared.
+//! The values of expressions. Values from JSON are borrowed and read on demand; constructed values are shared.
 
 mod compare;
 mod list;
@@ -52,9 +51,9 @@ pub enum Value<'a> {
     String(Text<'a>),
     /// Bytes.
     Bytes(Rc<[u8]>),
-    /// A point in time, in UTC.
+    /// A timestamp, in UTC.
     Timestamp(DateTime),
-    /// A span of time.
+    /// A duration.
     Duration(SignedDuration),
     /// A list.
     #[doc(hidden)]
@@ -66,14 +65,14 @@ pub enum Value<'a> {
     Message(Message<'a>),
     /// A type.
     Type(Type),
-    /// A value that may be absent.
+    /// An optional value.
     Optional(Option<Rc<Value<'a>>>),
     /// A value of one of Kubernetes' libraries.
     #[doc(hidden)]
     Opaque(Opaque),
 }
 
-/// Values that only functions look into.
+/// Values that only functions can read.
 #[derive(Clone, Debug)]
 #[doc(hidden)]
 pub enum Opaque {
@@ -88,14 +87,14 @@ pub enum Opaque {
 }
 
 impl<'a> Value<'a> {
-    /// JSON that is not declared.
+    /// Undeclared JSON.
     pub fn dynamic(json: &'a Json) -> Self {
-        // What is not declared cannot be malformed.
+        // Undeclared JSON is never malformed.
         Self::from_json(json, &DYN).unwrap_or(Self::Null)
     }
 
-    /// JSON, as it is declared. What does not fit its declaration is what it looks like, or an error where a text means
-    /// something else and does not.
+    /// JSON with its declaration. A value that does not match its declaration gets its natural type; a text that
+    /// should be a timestamp, duration or the like and is not is an error.
     pub fn from_json(json: &'a Json, declared: &'a Declared) -> Result<Self, EvalError> {
         Ok(match (json, &declared.shape) {
             (Json::Null, _) => Self::Null,
@@ -145,12 +144,12 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A text that was made.
+    /// A constructed text.
     pub fn text(text: impl Into<Rc<str>>) -> Self {
         Self::String(Text::Made(text.into()))
     }
 
-    /// `authorizer`: asks for whoever makes the request at hand.
+    /// `authorizer`: checks the user of the current request.
     pub fn authorizer(authorizer: Rc<dyn Authorizer>) -> Self {
         Self::Opaque(Opaque::Check(Rc::new(Check {
             stage: CheckStage::Authorizer,
@@ -159,7 +158,7 @@ impl<'a> Value<'a> {
         })))
     }
 
-    /// `authorizer.requestResource`: asks about what the request at hand is about.
+    /// `authorizer.requestResource`: checks the resource of the current request.
     pub fn request_resource(authorizer: Rc<dyn Authorizer>, target: ResourceTarget) -> Self {
         Self::Opaque(Opaque::Check(Rc::new(Check {
             stage: CheckStage::Resource,
@@ -175,11 +174,11 @@ impl<'a> Value<'a> {
         Self::List(List::Made(items.into()))
     }
 
-    /// A map of names, of which each stands once.
+    /// A map with these names, which must be distinct.
     pub fn members<'n>(members: impl IntoIterator<Item = (&'n str, Self)>) -> Self {
         let members = members.into_iter();
         let entries = members.map(|(name, value)| (Self::text(name), value));
-        // Names are keys; of two that are the same there is nothing.
+        // Duplicate names make the map null.
         Map::of_entries(entries.collect()).map_or(Self::Null, Self::Map)
     }
 
@@ -199,7 +198,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// How much work it is to go over it: what costs are reckoned by.
+    /// The size, on which costs are based.
     pub(crate) fn size(&self) -> u64 {
         match self {
             Self::String(text) => text.len() as u64,
@@ -214,7 +213,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The type, as `type(x)` gives it: containers do not say what they contain.
+    /// The type as `type(x)` returns it: containers without parameters.
     pub(crate) fn type_of(&self) -> Type {
         match self {
             Self::Null => Type::Null,

@@ -1,9 +1,8 @@
-//! The wall clock: what time it is, for timestamps and for whatever is due at a time of day.
+//! The wall clock, for timestamps and schedules, tied to tokio's clock.
 //!
-//! Two clocks are in play. Timers, backoffs and deadlines count on tokio's, which a test can pause and move.
-//! Timestamps, tokens and schedules need the time of day, which only the machine knows. They must not drift apart: after
-//! ten minutes of paused time a token of five minutes has expired. So the wall clock here is tokio's clock plus a
-//! constant:
+//! Timers, backoffs and deadlines use tokio's clock, which a test can pause and move. Timestamps, tokens and
+//! schedules need the time of day, which only the machine knows. The two must not drift apart: after ten minutes of
+//! paused time, a token of five minutes has expired. The wall clock here is therefore tokio's clock plus a constant:
 //!
 //! ```text
 //! tokio's clock       5.0 s ── 6.0 s ──────── 606.0 s        paused, then moved by ten minutes
@@ -11,13 +10,13 @@
 //! = the wall clock    14:00:00 ── 14:00:01 ── 14:10:01
 //! ```
 //!
-//! The constant is the machine's: the time of day when its monotonic clock was at zero. It changes when somebody sets
-//! the clock, or when the machine has slept, and the wall clock follows; in between it is kept, so that paused time
-//! stands still to the nanosecond. A test may choose another constant for its own runtime with [`set`].
+//! The constant is the machine's: the time of day at which its monotonic clock was zero. It changes when the system
+//! clock is set or the machine has slept, and the wall clock follows. In between it is kept, so that paused time
+//! stands still to the nanosecond. A test can choose another constant for its runtime with [`set`].
 //!
-//! There is no trait and nothing to pass along: whoever waits uses tokio's timers, whoever writes a time down asks
-//! [`now`], and both agree because they run on the same runtime. A clock of our own would have to be handed to every
-//! timer in every library that a test uses.
+//! There is no trait and nothing to pass along. Waiting code uses tokio's timers, code that needs the time of day
+//! calls [`now`], and both agree because they run on the same runtime. A clock of our own would have to be passed to
+//! every timer of every library a test uses.
 
 #[cfg(any(test, feature = "test-util"))]
 pub mod moving;
@@ -28,8 +27,8 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::RwLock;
 use tokio::runtime::{Handle, Id};
 
-/// How far the machine's two clocks may drift apart before the wall clock follows. Reading them one after the other
-/// takes less, and setting a clock by less is of no consequence to timestamps of whole seconds.
+/// The drift of the machine's two clocks that is tolerated before the wall clock follows. Reading them one after the
+/// other takes less, and smaller corrections do not matter to timestamps in whole seconds.
 const TOLERANCE: Duration = Duration::from_millis(500);
 
 /// A moment on both clocks.
@@ -39,17 +38,17 @@ struct Anchor {
     wall: SystemTime,
 }
 
-/// The machine's constant, measured when it is first needed and when it has changed.
+/// The machine's constant, measured on first use and when it has changed.
 static MACHINE: RwLock<Option<Anchor>> = RwLock::new(None);
 
-/// The constants of runtimes that have one of their own.
+/// The constants of runtimes that have their own.
 static RUNTIMES: RwLock<Vec<(Id, Anchor)>> = RwLock::new(Vec::new());
 
-/// How many those are: in a program there are none, and nobody needs to look.
+/// Their number: outside of tests there are none, and the list is not read.
 static SET: AtomicUsize = AtomicUsize::new(0);
 
 impl Anchor {
-    /// The wall clock when tokio's shows this.
+    /// The wall clock at a time of tokio's clock.
     fn wall_at(self, tokio: Instant) -> SystemTime {
         match tokio.checked_duration_since(self.tokio) {
             Some(after) => self.wall + after,
@@ -58,7 +57,7 @@ impl Anchor {
     }
 }
 
-/// The time of day. It is the machine's, as far ahead or behind as tokio's clock is; or what [`set`] made of it.
+/// The time of day: the machine's, shifted as far as tokio's clock was moved; or as [`set`].
 pub fn now() -> SystemTime {
     let tokio = tokio::time::Instant::now().into_std();
     let anchor = match SET.load(Ordering::Acquire) {
@@ -68,8 +67,7 @@ pub fn now() -> SystemTime {
     anchor.unwrap_or_else(of_the_machine).wall_at(tokio)
 }
 
-/// Makes the clock of the current runtime show a time at this moment, until the setting is dropped. Runtimes of other
-/// threads are not concerned.
+/// Sets the clock of the current runtime to `now` until the setting is dropped. Other runtimes are not affected.
 ///
 /// # Panics
 ///

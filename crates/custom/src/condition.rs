@@ -1,4 +1,4 @@
-//! Conditions: what a controller says about an object, for people and programs to wait for.
+//! Conditions: a controller's statements about an object, for people and programs to wait for.
 
 use std::time::SystemTime;
 
@@ -6,39 +6,39 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watchkeeper_meta::Time;
 
-/// An entry of `status.conditions`, as every kind of Kubernetes has them.
+/// An entry of `status.conditions`, as in all Kubernetes kinds.
 ///
-/// The list in the status should say `#[schemars(extend("x-kubernetes-list-type" = "map",
+/// The list in the status should have `#[schemars(extend("x-kubernetes-list-type" = "map",
 /// "x-kubernetes-list-map-keys" = ["type"]))]`, so that several controllers can each apply their own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What it is about: `Ready`.
+    /// The type: `Ready`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Whether it holds.
+    /// The status.
     pub status: ConditionStatus,
-    /// Why, in one word for programs: `PagesPublished`.
+    /// The reason, one word for programs: `PagesPublished`.
     pub reason: String,
-    /// Why, for people.
+    /// The message, for people.
     #[serde(default)]
     pub message: String,
-    /// The `metadata.generation` this was said about.
+    /// The `metadata.generation` it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// When `status` changed last.
+    /// The time `status` last changed.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub last_transition_time: Time,
 }
 
-/// Whether a condition holds.
+/// The status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ConditionStatus {
     /// It holds.
     True,
     /// It does not.
     False,
-    /// Nobody can say.
+    /// Unknown.
     Unknown,
 }
 
@@ -52,7 +52,7 @@ impl From<bool> for ConditionStatus {
 }
 
 impl Condition {
-    /// A condition that has just changed.
+    /// A condition with the current time as its last transition.
     pub fn new(
         kind: impl Into<String>,
         status: impl Into<ConditionStatus>,
@@ -68,7 +68,7 @@ impl Condition {
         }
     }
 
-    /// With a text for people.
+    /// Sets the message.
     pub fn message(self, message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -76,7 +76,7 @@ impl Condition {
         }
     }
 
-    /// Said about this `metadata.generation`.
+    /// Sets the observed `metadata.generation`.
     pub fn observed(self, generation: Option<i64>) -> Self {
         Self {
             observed_generation: generation,
@@ -85,14 +85,14 @@ impl Condition {
     }
 }
 
-/// The present, in whole seconds as servers write it.
+/// The current time in whole seconds, as servers write it.
 fn now() -> Time {
     let since = watchkeeper_clock::now().duration_since(SystemTime::UNIX_EPOCH);
     Time::from_seconds(since.map_or(0, |since| since.as_secs() as i64))
 }
 
-/// Puts a condition into the list, in place of the one of its type. The time of the last transition stays if the status
-/// does. True if anything has changed: otherwise there is nothing to write.
+/// Sets a condition in the list, replacing the one of its type. The last transition time is kept if the status is
+/// unchanged. Returns true if anything has changed: otherwise there is nothing to write.
 ///
 /// ```
 /// use watchkeeper_custom::{Condition, set_condition};

@@ -1,4 +1,4 @@
-//! What `#[resource(…)]` says about a kind, and the CustomResourceDefinition that it amounts to.
+//! The definition of a kind by `#[resource(…)]`, and its CustomResourceDefinition.
 
 use schemars::Schema;
 use schemars::generate::SchemaGenerator;
@@ -8,23 +8,23 @@ use watchkeeper_meta::{ObjectMeta, Resource, Scope};
 
 use crate::structural::{SchemaError, structural};
 
-/// A kind that `#[derive(Resource)]` made.
+/// A kind made by `#[derive(Resource)]`.
 pub trait CustomResource: ResourceType {
-    /// What is wanted.
+    /// The desired state.
     type Spec;
-    /// What is; `()` if the kind has none.
+    /// The observed state; `()` if the kind has none.
     type Status;
 
-    /// What its attributes say.
+    /// The attributes of the kind.
     fn definition() -> Definition;
 }
 
-/// Metadata that a derived kind can have.
+/// The metadata type of a derived kind.
 pub trait Metadata {
-    /// That of an object with a name.
+    /// The metadata of an object with this name.
     fn named(name: String) -> Self;
 
-    /// Which object it is of.
+    /// The identity of the object.
     fn identity(&self) -> Identity;
 }
 
@@ -57,31 +57,31 @@ impl Metadata for k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
 pub struct Definition {
     /// Group, version, kind, plural name and scope.
     pub resource: Resource,
-    /// The name of one.
+    /// The singular name.
     pub singular: String,
-    /// What the kind is for.
+    /// The description of the kind.
     pub description: &'static str,
-    /// `ws`.
+    /// Abbreviations: `ws`.
     pub short_names: &'static [&'static str],
-    /// The larger sets it belongs to: `all`.
+    /// The categories it belongs to: `all`.
     pub categories: &'static [&'static str],
-    /// What `kubectl get` prints after the name.
+    /// The printer columns of `kubectl get`.
     pub columns: &'static [Column],
-    /// Where the numbers of the subresource `scale` are.
+    /// The paths of the `scale` subresource.
     pub scale: Option<Scale>,
-    /// The paths that field selectors may name.
+    /// The paths that field selectors may use.
     pub selectable: &'static [&'static str],
-    /// What must hold for the whole object.
+    /// The CEL rules for the whole object.
     pub rules: &'static [Rule],
-    /// Whether the version can be asked for.
+    /// True if the version is served.
     pub served: bool,
-    /// Whether objects are stored in this version.
+    /// True if objects are stored in this version.
     pub storage: bool,
-    /// The warning to those who use the version. An empty one is the server's.
+    /// The deprecation warning. An empty one is the server's default.
     pub deprecated: Option<&'static str>,
     /// The JSON Schema of the spec.
     pub spec: fn(&mut SchemaGenerator) -> Schema,
-    /// The JSON Schema of the status, which is a subresource.
+    /// The JSON Schema of the status subresource.
     pub status: Option<fn(&mut SchemaGenerator) -> Schema>,
 }
 
@@ -90,46 +90,46 @@ pub struct Definition {
 pub struct Column {
     /// The heading.
     pub name: &'static str,
-    /// `string`, `integer`, `number`, `boolean` or `date`. An empty one is that of the field in the schema.
+    /// `string`, `integer`, `number`, `boolean` or `date`. If empty, the type of the field in the schema.
     pub column_type: &'static str,
     /// `.spec.domain`.
     pub path: &'static str,
-    /// Empty if there is none.
+    /// May be empty.
     pub description: &'static str,
-    /// Empty if there is none.
+    /// May be empty.
     pub format: &'static str,
-    /// Columns other than 0 are for wide tables.
+    /// Columns with a priority other than 0 are shown in wide output only.
     pub priority: i32,
 }
 
-/// The subresource `scale`.
+/// The `scale` subresource.
 #[derive(Clone, Debug)]
 pub struct Scale {
-    /// The path of the wanted number.
+    /// The path of the desired number.
     pub spec: &'static str,
-    /// The path of the present number.
+    /// The path of the current number.
     pub status: &'static str,
-    /// The path of the selector of the pods; empty if there is none.
+    /// The path of the pod selector; may be empty.
     pub selector: &'static str,
 }
 
-/// A CEL rule; empty texts are not stated.
+/// A CEL rule; empty texts are omitted.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// `self.spec.replicas <= 10`.
     pub rule: &'static str,
-    /// The error.
+    /// The error message.
     pub message: &'static str,
-    /// An expression that makes the error.
+    /// An expression that computes the message.
     pub message_expression: &'static str,
     /// `FieldValueInvalid` and the like.
     pub reason: &'static str,
-    /// The field that the error names.
+    /// The field named in the error.
     pub field_path: &'static str,
 }
 
 impl Definition {
-    /// The CustomResourceDefinition, with this version alone.
+    /// The CustomResourceDefinition with only this version.
     pub fn crd(&self) -> Result<Value, SchemaError> {
         let Resource {
             group, kind, plural, ..
@@ -255,8 +255,8 @@ impl Rule {
     }
 }
 
-/// The type of a column that shows the field at this path. Paths that are more than fields, such as those that filter a
-/// list, give texts.
+/// The type of a column that shows the field at this path. Paths with more than field names, such as list filters,
+/// are `string`.
 fn type_of(path: &str, schema: &Value) -> &'static str {
     if let ".metadata.creationTimestamp" | ".metadata.deletionTimestamp" = path {
         return "date";
@@ -272,7 +272,7 @@ fn type_of(path: &str, schema: &Value) -> &'static str {
     }
 }
 
-/// An object of the members that are not empty.
+/// An object of the non-empty members.
 fn stated<const N: usize>(members: [(&str, Value); N]) -> Value {
     let is_stated = |value: &Value| match value {
         Value::String(text) => !text.is_empty(),

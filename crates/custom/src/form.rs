@@ -1,4 +1,4 @@
-//! How a derived kind is written and read: metadata, spec and status between `apiVersion` and `kind`.
+//! Serialization of a derived kind: metadata, spec and status with `apiVersion` and `kind`.
 
 use serde::de::Error as _;
 use serde::ser::SerializeMap;
@@ -20,7 +20,7 @@ pub struct Parts<M, S, T> {
     pub status: Option<T>,
 }
 
-/// Writes an object with its type.
+/// Serializes an object with its type.
 pub fn write<O: Serializer>(
     serializer: O,
     resource: &Resource,
@@ -39,7 +39,7 @@ pub fn write<O: Serializer>(
     map.end()
 }
 
-/// Reads an object. It need not state its type, as items of lists do not; but another type is refused.
+/// Deserializes an object. Its type may be missing, as in items of lists; another type is refused.
 pub fn read<'de, D, M, S, T>(deserializer: D, resource: &Resource) -> Result<Parts<M, S, T>, D::Error>
 where
     D: Deserializer<'de>,

@@ -26,24 +26,24 @@
 //! | attribute | meaning |
 //! |---|---|
 //! | `group = "example.com"`, `version = "v1"` | required |
-//! | `kind = "Website"` | the name of the struct without `Spec`, if it is not stated |
-//! | `plural`, `singular` | made from the kind, if they are not stated |
-//! | `namespaced` | the objects live in namespaces; without it they do not |
+//! | `kind = "Website"` | default: the name of the struct without `Spec` |
+//! | `plural`, `singular` | default: derived from the kind |
+//! | `namespaced` | the kind is namespaced; default: cluster-scoped |
 //! | `status = WebsiteStatus` | the type of `status`, which becomes a subresource |
 //! | `shortname = "ws"`, `category = "all"` | any number of them |
-//! | `column(name = "Domain", path = ".spec.domain")` | a column of `kubectl get`, of the field's type; also `type`, `description`, `format`, `priority` |
+//! | `column(name = "Domain", path = ".spec.domain")` | a printer column of the field's type; also `type`, `description`, `format`, `priority` |
 //! | `scale(spec = ".spec.replicas", status = ".status.replicas")` | the subresource `scale`; also `selector` |
-//! | `selectable = ".spec.domain"` | a field that field selectors may name |
+//! | `selectable = ".spec.domain"` | a field that field selectors may use |
 //! | `rule = "self.spec.a <= self.spec.b"`, `rule("…", message = "…")` | CEL over the whole object; also `message_expression`, `reason`, `field_path` |
 //! | `served = false`, `storage = false`, `deprecated`, `deprecated = "…"` | of this version; see [`merge_crds`] |
 //! | `derive(Default, PartialEq)` | for the kind, beside `Clone` and `Debug` |
-//! | `metadata = ObjectMeta` | another type of [`Metadata`] than [`watchkeeper_meta::ObjectMeta`] |
-//! | `crate = watchkeeper_custom` | where this crate is, if not at `watchkeeper::custom` |
+//! | `metadata = ObjectMeta` | another [`Metadata`] type than [`watchkeeper_meta::ObjectMeta`] |
+//! | `crate = watchkeeper_custom` | the path of this crate, if not `watchkeeper::custom` |
 //!
 //! # Schemas
-//! The schema is made from `JsonSchema` of schemars. Doc comments are descriptions, `Option`s are nullable, serde's
-//! defaults are defaults, and `range`, `length` and `regex` of `#[schemars(…)]` are enforced by the server. What
-//! schemars has no word for is an extension:
+//! The schema is made from schemars' `JsonSchema`. Doc comments become descriptions, `Option`s are nullable, serde's
+//! defaults become defaults, and `range`, `length` and `regex` of `#[schemars(…)]` are enforced by the server. For
+//! everything else there are extensions:
 //!
 //! ```
 //! # use schemars::JsonSchema;
@@ -69,10 +69,10 @@
 //! | `BTreeMap`, `HashMap` | `additionalProperties`; keys are any text, also where the struct wants numbers |
 //! | `BTreeSet`, `HashSet` | a list of type `set` |
 //! | `serde_json::Value`, `Map` | `x-kubernetes-preserve-unknown-fields` |
-//! | `u8` … `u64` | an integer with bounds; values above `i64::MAX` have no place in Kubernetes |
+//! | `u8` … `u64` | an integer with bounds; Kubernetes has no values above `i64::MAX` |
 //!
-//! Structural schemas give each field one type. What does not fit is a [`SchemaError`] that names the field: types that
-//! contain themselves, tuples of different types, variants of which some are text and some are objects (unit variants
+//! In a structural schema each field has one type. Everything else is a [`SchemaError`] that names the field:
+//! recursive types, tuples of different types, variants of which some are text and some are objects (unit variants
 //! beside others, without a tag), fields that differ in type between variants, a flattened map beside named fields, a
 //! CEL rule on one variant, and `()`.
 
@@ -93,7 +93,7 @@ pub use structural::SchemaError;
 pub use watchkeeper_client::{InstallError, InstallOptions, install_crds};
 pub use watchkeeper_derive::Resource;
 
-/// The crates that the derived code names.
+/// The crates used by derived code.
 #[doc(hidden)]
 pub mod reexported {
     pub use {schemars, serde, serde_json, watchkeeper_client as client, watchkeeper_meta as meta};

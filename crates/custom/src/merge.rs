@@ -2,34 +2,34 @@
 
 use serde_json::Value;
 
-/// Definitions that cannot be one.
+/// Definitions that cannot be merged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
-    /// There is nothing to merge.
+    /// No definitions were given.
     #[error("no definitions were given")]
     Nothing,
-    /// They are of different kinds, or disagree about what all versions share.
+    /// They are of different kinds, or differ in fields that all versions share.
     #[error("the definitions disagree about {field}: {first} and {other}")]
     Different {
         /// `spec.names.shortNames`.
         field: String,
-        /// What the first one says.
+        /// The value in the first one.
         first: String,
-        /// What another one says.
+        /// The value in another one.
         other: String,
     },
     /// Two definitions of one version.
     #[error("version {0} is defined twice")]
     Twice(String),
-    /// No definition has the version that objects are to be stored in.
+    /// No definition has the storage version.
     #[error("no definition has the version {0}, in which objects are to be stored")]
     NoStorage(String),
 }
 
-/// Makes one definition of several versions of a kind. Objects are stored in the version `storage`.
+/// Merges the definitions of several versions of a kind. Objects are stored in the version `storage`.
 ///
-/// The versions stay in the order given. Between them only `apiVersion` changes, unless a conversion webhook is
-/// configured: add it to `spec.conversion`.
+/// The versions stay in the order given. Conversion between them changes only `apiVersion`, unless a conversion
+/// webhook is configured: add it to `spec.conversion`.
 ///
 /// ```
 /// use watchkeeper_custom::merge_crds;
@@ -81,7 +81,7 @@ pub fn merge_crds(crds: &[Value], storage: &str) -> Result<Value, MergeError> {
     Ok(merged)
 }
 
-/// All but the versions must be equal.
+/// Everything but the versions must be equal.
 fn agree(first: &Value, other: &Value) -> Result<(), MergeError> {
     let names = [
         "kind",

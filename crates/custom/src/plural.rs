@@ -1,8 +1,8 @@
-//! The name of a resource, from its kind.
+//! The plural name of a resource, from its kind.
 
 /// The plural of a kind in lower case: `networkpolicies`, `gateways`, `ingresses`.
 ///
-/// English as code generators of Kubernetes have it. A kind with another plural states it.
+/// English rules as in Kubernetes' code generators. A kind with another plural states it.
 ///
 /// ```
 /// assert_eq!(watchkeeper_custom::plural("NetworkPolicy"), "networkpolicies");

@@ -1,13 +1,13 @@
-//! From the JSON Schema of a Rust type to a structural schema.
+//! Converts the JSON Schema of a Rust type to a structural schema.
 //!
-//! In flows what `schemars` says about a type (draft 2020-12, with `$ref`s), out flows the schema that a
-//! CustomResourceDefinition may have: each field has one type, stated once, outside of `oneOf` and the like. References
-//! are inlined, `Option`s become `nullable`, enums are [hoisted](variants): their fields move to the schema around the
-//! variants, which keep only what they require.
+//! The input is the output of `schemars` (draft 2020-12, with `$ref`s); the result can be used in a
+//! CustomResourceDefinition: each field has one type, stated once, outside of `oneOf` and the like. References are
+//! inlined, `Option`s become `nullable`, enums are [hoisted](variants): their fields move to the schema around the
+//! variants, which keep only their restrictions.
 //!
-//! What Kubernetes cannot express is an error that names the field, never a looser schema; the crate's page lists it.
-//! Two things are looser than serde: unknown fields are pruned or refused as the request asks, also with
-//! `deny_unknown_fields`, and the keys of a map are any text.
+//! Types that Kubernetes cannot express are errors that name the field, never a looser schema; the crate's
+//! documentation lists them. Two things are looser than serde: unknown fields are pruned or refused as the request
+//! asks, even with `deny_unknown_fields`, and the keys of a map are any text.
 
 mod descriptions;
 mod keywords;
@@ -19,16 +19,16 @@ use serde_json::{Map, Value, json};
 
 use keywords::{finish, insert_conjoined};
 
-/// A schema under construction, in Kubernetes' words. It may lack a type until it is [finished](finish).
+/// A schema under construction. It may lack a type until it is [finished](finish).
 type Node = Map<String, Value>;
 
-/// Marks a schema that allows no other fields than its own. It never leaves this module.
+/// Marks a schema that allows no other fields. Used only within this module.
 const CLOSED: &str = "closed";
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
-/// Words that describe and do not restrict, and that Kubernetes does not keep.
+/// Keywords that describe without restricting and are dropped by Kubernetes.
 const DROPPED: [&str; 13] = [
     "$schema",
     "$id",
@@ -45,18 +45,18 @@ const DROPPED: [&str; 13] = [
     "unevaluatedProperties",
 ];
 
-/// A type that has no structural schema.
+/// A type without a structural schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {problem}")]
 pub struct SchemaError {
-    /// The field, from the object's root: `spec.source.git`, with `[]` for the items of a list and `[*]` for the values
-    /// of a map.
+    /// The field, from the object's root: `spec.source.git`, with `[]` for the items of a list and `[*]` for the
+    /// values of a map.
     pub path: String,
-    /// What cannot be expressed, and what could be instead.
+    /// The problem, and an alternative.
     pub problem: String,
 }
 
-/// Makes the structural schema of the type at a field.
+/// The structural schema of the type of a field.
 pub(crate) fn structural(
     field: &str,
     of_type: fn(&mut SchemaGenerator) -> Schema,
@@ -71,10 +71,10 @@ pub(crate) fn structural(
     reader.field(&schema)
 }
 
-/// Walks a schema, and knows where it is.
+/// Walks a schema and keeps track of the path.
 struct Reader {
     definitions: Map<String, Value>,
-    /// The references that lead here.
+    /// The references that led here.
     inlined: Vec<String>,
     path: String,
 }
@@ -87,7 +87,7 @@ impl Reader {
         }
     }
 
-    /// Does something one step further down.
+    /// Calls a function with one more step on the path.
     fn within<T>(
         &mut self,
         step: &str,
@@ -100,7 +100,7 @@ impl Reader {
         found
     }
 
-    /// A schema that stands on its own: it has a type.
+    /// A complete schema: it has a type.
     fn field(&mut self, schema: &Value) -> Result<Value, SchemaError> {
         let node = self.schema(schema)?;
         finish(node)
@@ -108,7 +108,7 @@ impl Reader {
             .map_err(|problem| self.error(problem))
     }
 
-    /// A schema that may be part of another.
+    /// A schema that may be part of another one.
     fn schema(&mut self, schema: &Value) -> Result<Node, SchemaError> {
         match schema {
             Value::Bool(true) => Ok(Node::new()),
@@ -161,7 +161,7 @@ impl Reader {
             "not" => {
                 let not = self.schema(value)?;
                 if not.keys().any(|word| !keywords::is_restriction(word)) {
-                    return Err(self.error("`not` cannot speak of types"));
+                    return Err(self.error("`not` cannot contain types"));
                 }
                 node.insert(word.into(), not.into());
             }
@@ -222,7 +222,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The keys of a map that are numbers, or match a pattern, are text like all others.
+    /// Maps whose keys are numbers, or match a pattern, become maps with any text as keys.
     fn pattern_properties(
         &mut self,
         value: &Value,
@@ -257,7 +257,8 @@ impl Reader {
         found
     }
 
-    /// All that holds for `other` holds for `node`, too. What both describe, `node` describes.
+    /// Combines two schemas: everything required by `other` is added to `node`. Descriptions of `node` take
+    /// precedence.
     fn conjoin(&self, node: &mut Node, other: Node) -> Result<(), SchemaError> {
         for (word, value) in other {
             insert_conjoined(node, &word, value).map_err(|problem| self.error(problem))?;

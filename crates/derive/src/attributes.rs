@@ -1,4 +1,4 @@
-//! What stands in `#[resource(…)]`: each word once, unless it may be repeated, and checked as far as the compiler can.
+//! Parses `#[resource(…)]`: each key once, unless it may be repeated, and checked as far as possible at compile time.
 
 use proc_macro2::Span;
 use syn::meta::ParseNestedMeta;
@@ -204,7 +204,7 @@ fn ident(meta: &ParseNestedMeta<'_>) -> String {
     meta.path.get_ident().map(ToString::to_string).unwrap_or_default()
 }
 
-/// Reads the value of a word that may be there once.
+/// Parses the value of a key that may occur once.
 fn set<T: Parse>(
     slot: &mut Option<T>,
     meta: &ParseNestedMeta<'_>,
@@ -217,7 +217,7 @@ fn set<T: Parse>(
     Ok(())
 }
 
-/// Reads the value of a word that may be there often.
+/// Parses the value of a key that may be repeated.
 fn push(
     slots: &mut Vec<LitStr>,
     meta: &ParseNestedMeta<'_>,

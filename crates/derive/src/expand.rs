@@ -1,4 +1,4 @@
-//! The code that a kind amounts to.
+//! Generates the code of a kind.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
@@ -6,7 +6,7 @@ use syn::{Attribute, Data, DeriveInput, Error, Expr, Field, Ident, Lit, LitStr, 
 
 use crate::attributes::{Attributes, Column, Rule, Scale};
 
-/// Writes the struct of the kind and what it implements.
+/// Generates the struct of the kind and its implementations.
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     if let Data::Union(union) = &input.data {
         return Err(Error::new_spanned(
@@ -29,7 +29,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     Ok(quote!(#object #serde #definition))
 }
 
-/// Says that a field's attributes are schemars', rather than ignore them.
+/// Refuses `#[resource]` on fields instead of ignoring it: schemars has attributes for fields.
 fn refuse_on_fields(data: &Data) -> Result<()> {
     let fields: Vec<&Field> = match data {
         Data::Struct(data) => data.fields.iter().collect(),
@@ -46,7 +46,7 @@ fn refuse_on_fields(data: &Data) -> Result<()> {
     }
 }
 
-/// What the parts of the code call the kind and each other.
+/// The names used in the generated code.
 struct Names {
     kind: Ident,
     group: LitStr,
@@ -127,7 +127,7 @@ fn object(input: &DeriveInput, attributes: &Attributes, names: &Names) -> TokenS
     );
     let status = attributes.status.as_ref().map(|status| {
         quote! {
-            /// What is; `None` until somebody has said so.
+            /// The observed state; `None` until a controller has set it.
             pub status: ::core::option::Option<#status>,
         }
     });
@@ -139,15 +139,15 @@ fn object(input: &DeriveInput, attributes: &Attributes, names: &Names) -> TokenS
         #[doc = #doc]
         #[derive(Clone, Debug #(, #derives)*)]
         #visibility struct #kind {
-            /// Name, namespace, labels and what the server knows about the object.
+            /// Name, namespace, labels and other metadata.
             pub metadata: #metadata,
-            /// What is wanted.
+            /// The desired state.
             pub spec: #spec,
             #status
         }
 
         impl #kind {
-            /// An object that has a name and a spec and nothing else yet.
+            /// An object with only a name and a spec.
             pub fn new(name: impl ::core::convert::Into<::std::string::String>, spec: #spec) -> Self {
                 Self {
                     metadata: <#metadata as #krate::Metadata>::named(name.into()),
@@ -156,11 +156,11 @@ fn object(input: &DeriveInput, attributes: &Attributes, names: &Names) -> TokenS
                 }
             }
 
-            /// The CustomResourceDefinition, with this version alone.
+            /// The CustomResourceDefinition with only this version.
             ///
             /// # Panics
-            /// If the spec or the status has no structural schema; `CustomResource::definition().crd()` says so
-            /// instead.
+            /// If the spec or the status has no structural schema; `CustomResource::definition().crd()` returns the
+            /// error instead.
             pub fn crd() -> #krate::reexported::serde_json::Value {
                 <Self as #krate::CustomResource>::definition()
                     .crd()
@@ -349,7 +349,7 @@ fn optional(code: Option<TokenStream>) -> TokenStream {
     }
 }
 
-/// The doc comment of the struct: lines of a paragraph are one, as schemars has them for fields.
+/// The doc comment of the struct, with the lines of a paragraph joined, as schemars does for fields.
 fn documentation(attributes: &[Attribute]) -> String {
     let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
         Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {

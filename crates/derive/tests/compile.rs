@@ -1,4 +1,4 @@
-//! Wrong attributes are compile errors that point at the wrong word.
+//! Wrong attributes are compile errors that point at the wrong token.
 
 #[test]
 fn wrong_attributes_are_pointed_at() {

@@ -1,11 +1,11 @@
-//! What time it is, as an argument: tests bring their own.
+//! The clock as an argument, so that tests can bring their own.
 
 use std::fmt;
 use std::sync::Arc;
 
 use jiff::Zoned;
 
-/// Where lines take their time from. The zone is the clock's too: klog prints local time.
+/// The source of the time in lines, including the time zone: klog prints local time.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Zoned + Send + Sync>);
 
@@ -15,7 +15,7 @@ impl Clock {
         Self::new(Zoned::now)
     }
 
-    /// Any other.
+    /// Any other clock.
     pub fn new(now: impl Fn() -> Zoned + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }

@@ -1,4 +1,4 @@
-//! How a line looks: klog's own format, JSON, or columns for a console.
+//! The line formats: klog's own, JSON, and columns for a console.
 
 use jiff::Zoned;
 
@@ -9,7 +9,7 @@ mod console;
 mod json;
 mod klog;
 
-/// The three layouts.
+/// The three formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Format {
@@ -22,7 +22,7 @@ pub enum Format {
     Console,
 }
 
-/// How JSON and console print the time. klog's format has its own.
+/// The time format of JSON and console. klog's format has its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TimeStyle {
     /// Seconds since 1970 with a fraction: `1671948467.35341`.
@@ -32,7 +32,7 @@ pub enum TimeStyle {
     Custom(String),
 }
 
-/// How JSON and console print the severity.
+/// The severity format of JSON and console.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum LevelStyle {
@@ -43,12 +43,12 @@ pub enum LevelStyle {
     Upper,
 }
 
-/// The layout of a line and its details.
+/// The format of a line and its details.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Formatter {
     /// The layout.
     pub format: Format,
-    /// klog: leave out everything before the message.
+    /// klog: omit everything before the message.
     pub skip_headers: bool,
     /// klog: print the file's directory too.
     pub add_dir_header: bool,
@@ -58,24 +58,24 @@ pub struct Formatter {
     pub level: LevelStyle,
 }
 
-/// One message with everything known about it.
+/// A message with its metadata.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// When.
+    /// The time.
     pub time: &'a Zoned,
-    /// How bad.
+    /// The severity.
     pub severity: Severity,
-    /// The process.
+    /// The process id.
     pub process: u32,
     /// The source file, with its path.
     pub file: &'a str,
     /// The line in it.
     pub line: u32,
-    /// The names of the spans round it, joined; may be empty.
+    /// The names of the surrounding spans, joined; may be empty.
     pub logger: &'a str,
-    /// What happened.
+    /// The message.
     pub message: &'a str,
-    /// To what.
+    /// The key-value pairs.
     pub values: &'a [(&'static str, Value)],
 }
 
@@ -110,7 +110,7 @@ impl Record<'_> {
         self.file.rsplit(['/', '\\']).next().unwrap_or(self.file)
     }
 
-    /// The file and the directory it is in.
+    /// The file and its directory.
     fn short_path(&self) -> &str {
         let name_starts = self.file.len() - self.file_name().len();
         let directory = self.file[..name_starts].trim_end_matches(['/', '\\']);
@@ -120,7 +120,7 @@ impl Record<'_> {
         }
     }
 
-    /// The message with its logger's name in front.
+    /// The message, prefixed with its logger's name.
     fn full_message(&self) -> String {
         match self.logger {
             "" => self.message.to_owned(),
@@ -129,7 +129,7 @@ impl Record<'_> {
     }
 }
 
-/// The time in a format of the user's; the standard form if theirs is none.
+/// The time in the user's format; the default format if that is invalid.
 fn strftime(time: &Zoned, format: &str) -> String {
     jiff::fmt::strtime::format(format, time).unwrap_or_else(|_| time.timestamp().to_string())
 }

@@ -1,4 +1,4 @@
-//! A `tracing` layer that turns events into lines: what the spans carry, then what the event says.
+//! A `tracing` layer that turns events into lines: the values of the spans, then those of the event.
 
 use std::backtrace::Backtrace;
 
@@ -15,8 +15,7 @@ use crate::sink::Sink;
 use crate::trace_location::TraceLocation;
 use crate::value::{Fields, Value};
 
-/// Formats events and writes them to a sink. It prints all it is given: which messages that are is a
-/// [`Verbosity`](crate::Verbosity)'s business.
+/// Formats events and writes them to a sink. It prints everything; use [`Verbosity`](crate::Verbosity) to filter.
 ///
 /// ```
 /// use tracing_subscriber::prelude::*;
@@ -35,7 +34,7 @@ pub struct KlogLayer {
 }
 
 impl KlogLayer {
-    /// Lines of this format into this sink.
+    /// Writes lines of this format to this sink.
     pub fn new(formatter: Formatter, sink: impl Sink + 'static) -> Self {
         Self {
             formatter,
@@ -46,17 +45,17 @@ impl KlogLayer {
         }
     }
 
-    /// Takes the time from elsewhere.
+    /// Sets the clock.
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
     }
 
-    /// Puts a stack trace behind the messages of one line of the source.
+    /// Adds a stack trace to the messages of one source line.
     pub fn with_backtrace_at(self, backtrace_at: TraceLocation) -> Self {
         Self { backtrace_at, ..self }
     }
 
-    /// Prints another process number.
+    /// Sets the process id.
     pub fn with_process(self, process: u32) -> Self {
         Self { process, ..self }
     }
@@ -105,7 +104,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for KlogLayer {
             values: &carried.values,
         });
         if self.backtrace_at.is_at(file, number) {
-            // Whoever names a line wants the trace, whatever the environment says.
+            // The user asked for the trace, whatever the environment says.
             line.push_str(&Backtrace::force_capture().to_string());
         }
         self.sink.write(severity, &line);
@@ -121,7 +120,7 @@ fn severity(level: Level, fatal: bool) -> Severity {
     }
 }
 
-/// What the spans round an event say, the outermost first.
+/// The values of the surrounding spans, the outermost first.
 #[derive(Default)]
 struct Carried {
     logger: String,
@@ -139,7 +138,7 @@ impl Carried {
         self.override_with(span.values.iter().cloned());
     }
 
-    /// Carried values first, then the event's own. A key said twice is printed once, with the inner value.
+    /// Appends the event's own values. A key that occurs twice is printed once, with the inner value.
     fn say(&mut self, values: Vec<(&'static str, Value)>) {
         let error_first = values.first().is_some_and(|(key, _)| *key == "err");
         self.override_with(values.into_iter());

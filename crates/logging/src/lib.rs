@@ -17,10 +17,10 @@
 //! vlog!(4, pod = %pod, "Probe answered"); // only with -v=4 or more
 //! ```
 //!
-//! How a message becomes a severity and a level: `error!` is E and `warn!` is W, always printed. `info!` is I, always
-//! printed. [`vlog!`] is I at the level it names. A bare `debug!` counts as level 4, a bare `trace!` as level 10.
+//! Severities and levels: `error!` is E and `warn!` is W, always printed. `info!` is I, always printed. [`vlog!`] is
+//! I at the level it names. A bare `debug!` counts as level 4, a bare `trace!` as level 10.
 //!
-//! A span carries its fields to every message within it; a field called `logger` names it. See [`named`].
+//! The fields of a span are added to every message within it; a field `logger` names it. See [`named`].
 
 mod clock;
 mod format;
@@ -59,14 +59,14 @@ pub enum InitError {
     /// A log file cannot be opened.
     #[error("cannot open the log")]
     Sink(#[from] SinkError),
-    /// Something else receives the events already.
+    /// Another subscriber is already installed.
     #[error("logging is set up already")]
     AlreadySet,
 }
 
-/// Sends every event of this process to where the options say. Returns the handle that changes levels later.
+/// Sends every event of this process to the sinks of the options. Returns the handle to change levels later.
 ///
-/// Call it once, in `main`. A library has no business calling it.
+/// Call it once, in `main`. A library must not call it.
 pub fn init(options: &Options) -> Result<Verbosity, InitError> {
     let verbosity = options.verbosity();
     let layer = layer(options, &verbosity)?;
@@ -75,7 +75,7 @@ pub fn init(options: &Options) -> Result<Verbosity, InitError> {
     Ok(verbosity)
 }
 
-/// What [`init`] installs, to be combined with layers of one's own.
+/// The layer [`init`] installs, to be combined with other layers.
 pub fn layer<S>(
     options: &Options,
     verbosity: &Verbosity,
@@ -89,8 +89,8 @@ where
     Ok(layer.with_filter(verbosity.clone()))
 }
 
-/// A span whose messages carry a name, as `logger.WithName` gives them: `"foo: message"`. Names within names join
-/// with a slash.
+/// A span whose messages have a name, as with `logger.WithName`: `"foo: message"`. Nested names are joined with a
+/// slash.
 ///
 /// ```
 /// let _guard = watchkeeper_logging::named("informer").entered();

@@ -1,9 +1,9 @@
-//! The two things klog has and `tracing` has not: numbered levels and a message that ends the program.
+//! The two features klog has and `tracing` lacks: numbered levels, and a message that ends the program.
 
-/// Logs at a numbered level, as `klog.V(n).InfoS`: printed when the level is at most `-v` (or `--vmodule`'s for this
-/// file).
+/// Logs at a numbered level, as `klog.V(n).InfoS`: printed if the level is at most `-v`, or that of `--vmodule` for
+/// this file.
 ///
-/// The fields and the message are written as for `tracing::info!`.
+/// Fields and message are written as for `tracing::info!`.
 ///
 /// ```
 /// # use watchkeeper_logging::vlog;
@@ -13,7 +13,7 @@
 macro_rules! vlog {
     ($level:expr, $($event:tt)+) => {{
         let v: i32 = $level;
-        // tracing switches off whole levels at no cost: 1 to 5 are its DEBUG, higher ones its TRACE.
+        // tracing disables whole levels at no cost: 1 to 5 are its DEBUG, higher ones its TRACE.
         match v {
             i32::MIN..=0 => $crate::__tracing::info!(v, $($event)+),
             1..=5 => $crate::__tracing::debug!(v, $($event)+),

@@ -1,8 +1,8 @@
-//! An object in a message: `namespace/name`, never the object itself.
+//! A reference to an object in a message: `namespace/name`.
 
 use std::fmt;
 
-/// Prints as `namespace/name`, or `name` where there is no namespace.
+/// Prints as `namespace/name`, or `name` without a namespace.
 ///
 /// ```
 /// use watchkeeper_logging::ObjectRef;

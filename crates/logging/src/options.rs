@@ -8,13 +8,12 @@ use crate::trace_location::TraceLocation;
 use crate::verbosity::Verbosity;
 use crate::vmodule::Vmodule;
 
-/// Largest log file before a new one is started, in megabytes: klog's default.
+/// The largest log file before a new one is started, in megabytes: klog's default.
 pub const LOG_FILE_MAX_SIZE_MB: u64 = 1800;
 
-/// What to print, how and where. The default is klog's: level 0, to standard error.
+/// Levels, format and sinks. The default is klog's: level 0, to standard error.
 ///
-/// With the feature `clap` these are arguments: flatten them into those of a program, or let a program that has no others
-/// say `Options::parse()`.
+/// With the feature `clap` these are arguments: flatten them into those of a program, or use `Options::parse()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::Parser))]
 pub struct Options {
@@ -121,11 +120,11 @@ pub struct Options {
     )]
     pub log_format: Format,
 
-    /// How the json and console formats print the time, as strftime has it; seconds since 1970 if not given
+    /// Time format (strftime) of the json and console formats; by default seconds since 1970
     #[cfg_attr(feature = "clap", arg(long, value_name = "STRFTIME", global = true))]
     pub log_time_format: Option<String>,
 
-    /// How the json and console formats print the severity
+    /// Severity style of the json and console formats
     #[cfg_attr(
         feature = "clap",
         arg(long, value_enum, value_name = "STYLE", default_value_t = LevelStyle::Lower, global = true)
@@ -157,12 +156,12 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The levels these options start with.
+    /// The initial levels.
     pub fn verbosity(&self) -> Verbosity {
         Verbosity::new(self.v, self.vmodule.clone())
     }
 
-    /// The layout these options ask for.
+    /// The line format.
     pub fn formatter(&self) -> Formatter {
         Formatter {
             format: self.log_format,

@@ -1,6 +1,6 @@
 //! Text in Go's double quotes.
 
-/// Appends the text in quotes, with escapes for whatever does not print.
+/// Appends the text in quotes, with escapes for unprintable characters.
 pub(crate) fn push_quoted(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
@@ -28,7 +28,7 @@ fn push_escaped(out: &mut String, c: char) {
     }
 }
 
-/// Rust's own notion of what a terminal can show. Combining marks print too, if not alone.
+/// True for characters Rust considers printable. Combining marks print too, if not alone.
 fn prints(c: char) -> bool {
     !c.is_control() && (c.escape_debug().len() == 1 || !c.is_whitespace() && c.is_alphanumeric())
 }

@@ -1,32 +1,32 @@
-//! How bad it is: I, W, E or F.
+//! Severities: I, W, E and F.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A message's severity, from harmless to deadly.
+/// The severity of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// What happens.
+    /// Information.
     Info,
-    /// What may go wrong.
+    /// A possible problem.
     Warning,
-    /// What went wrong.
+    /// A problem.
     #[default]
     Error,
-    /// What ends the program.
+    /// Ends the program.
     Fatal,
 }
 
-/// Neither a name nor a number of a severity.
+/// Neither the name nor the number of a severity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a severity: INFO, WARNING, ERROR, FATAL or 0 to 3")]
 pub struct ParseSeverityError(String);
 
 impl Severity {
-    /// All of them, the mildest first.
+    /// All of them, in ascending order.
     pub const ALL: [Self; 4] = [Self::Info, Self::Warning, Self::Error, Self::Fatal];
 
-    /// The letter a line starts with.
+    /// The first letter of a line.
     pub fn letter(self) -> char {
         self.name().as_bytes()[0].into()
     }

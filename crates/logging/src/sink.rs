@@ -1,7 +1,7 @@
-//! Where lines go: standard error, one file, or a file per severity.
+//! The destination of lines: standard error, one file, or a file per severity.
 //!
-//! A line that cannot be written is lost: a program must not stop because its disk is full. The first loss of a file
-//! is told on standard error.
+//! A line that cannot be written is lost: a program must not stop because its disk is full. The first loss is
+//! reported on standard error.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -18,9 +18,9 @@ mod file;
 use directory::Directory;
 use file::{File, FileOptions};
 
-/// Takes whole lines, each with its line feed.
+/// Accepts whole lines, each with its line feed.
 pub trait Sink: Send + Sync {
-    /// Writes a line, or loses it.
+    /// Writes a line. Errors are not returned.
     fn write(&self, severity: Severity, line: &str);
 }
 
@@ -30,7 +30,7 @@ pub trait Sink: Send + Sync {
 pub struct SinkError {
     /// The file.
     pub path: PathBuf,
-    /// Why.
+    /// The error.
     #[source]
     pub source: io::Error,
 }
@@ -39,14 +39,14 @@ pub struct SinkError {
 #[derive(Debug)]
 pub struct Writer<W>(Mutex<W>);
 
-/// Throws everything away.
+/// Discards everything.
 #[derive(Clone, Copy, Debug)]
 pub struct Discard;
 
-/// Standard error, and files beside it.
+/// Standard error and files.
 struct Tee {
     files: Box<dyn Sink>,
-    /// Lines at least this bad go to standard error as well.
+    /// Lines of at least this severity also go to standard error.
     threshold: Severity,
 }
 
@@ -83,7 +83,8 @@ impl Sink for Tee {
     }
 }
 
-/// What the options ask for. Without a file or directory, files go to the system's place for temporary ones.
+/// Opens the sink of the options. Without a file or directory, files go to the system's directory for temporary
+/// files.
 pub(crate) fn open(options: &Options) -> Result<Box<dyn Sink>, SinkError> {
     if options.logtostderr {
         return Ok(Box::new(Writer::new(io::stderr())));

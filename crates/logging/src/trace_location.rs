@@ -1,4 +1,4 @@
-//! `--log_backtrace_at`: the one line of the source whose messages bring a stack trace.
+//! `--log_backtrace_at`: the source line whose messages have a stack trace.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ pub struct TraceLocation(Option<(String, u32)>);
 pub struct ParseTraceLocationError(String);
 
 impl TraceLocation {
-    /// Whether this is the line, whatever directory its file is in.
+    /// True if this is the line, in any directory.
     pub(crate) fn is_at(&self, file: &str, line: u32) -> bool {
         let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
         self.0.as_ref().is_some_and(|at| at.0 == name && at.1 == line)

@@ -1,4 +1,4 @@
-//! What stands behind a key: quoted if it is text, bare if it is a number or a structure.
+//! Values: text is quoted, numbers and structures are bare.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -18,7 +18,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// `=value` in klog's manner: on one line if it fits one, in `<` and `>` if it has several.
+    /// Appends `=value` in klog's format: on one line if possible, between `<` and `>` if it has several lines.
     pub(crate) fn push_klog(&self, out: &mut String) {
         match self {
             Self::Text(text) | Self::Bare(text) if text.contains('\n') => push_lines(out, text),
@@ -33,7 +33,7 @@ impl Value {
         }
     }
 
-    /// As JSON has it: what is neither a number nor a boolean is text.
+    /// As JSON: anything but a number or a boolean is text.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         match self {
             Self::Text(text) => serde_json::Value::from(text.as_str()),
@@ -46,7 +46,7 @@ impl Value {
     }
 }
 
-/// A tab before each line keeps them apart from lines of the log; a blank before the end keeps it apart from them.
+/// A tab before each line distinguishes them from lines of the log, a blank before the end from these.
 fn push_lines(out: &mut String, text: &str) {
     out.push_str("=<\n");
     for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
@@ -62,13 +62,13 @@ fn push_lines(out: &mut String, text: &str) {
 /// See [`bare`].
 pub struct Bare<T>(T);
 
-/// Takes the quotes off a value: `phase = ?bare(&phase)`.
+/// Removes the quotes of a value: `phase = ?bare(&phase)`.
 pub fn bare<T: fmt::Display>(value: T) -> Bare<T> {
     Bare(value)
 }
 
 thread_local! {
-    /// Set while a [`Bare`] is printed: a `tracing` value has no other way to say what it is.
+    /// Set while a [`Bare`] is printed: a `tracing` value cannot carry the information otherwise.
     static PRINTED_BARE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -79,20 +79,20 @@ impl<T: fmt::Display> fmt::Debug for Bare<T> {
     }
 }
 
-/// The fields of an event or a span, sorted out.
+/// The fields of an event or a span, by purpose.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     pub(crate) message: String,
-    /// Whether [`fatal!`](crate::fatal) said it.
+    /// True for a message of [`fatal!`](crate::fatal).
     pub(crate) fatal: bool,
-    /// A span's name for its messages.
+    /// The logger name a span gives its messages.
     pub(crate) logger: Option<String>,
-    /// The error comes first, under klog's name for it.
+    /// The error comes first, under klog's key.
     pub(crate) values: Vec<(&'static str, Value)>,
 }
 
 impl Fields {
-    /// Sets a value; a key set before takes the new one.
+    /// Sets a value; an existing key is replaced.
     fn set(&mut self, field: &Field, value: Value) {
         match field.name() {
             "error" | "err" => self.values.insert(0, ("err", value)),
@@ -111,7 +111,7 @@ impl Fields {
 impl Visit for Fields {
     fn record_i64(&mut self, field: &Field, value: i64) {
         match field.name() {
-            // The level of a message is no part of it.
+            // The level of a message is not printed.
             "v" => {}
             _ => self.set_number(field, value),
         }
@@ -151,7 +151,7 @@ impl Visit for Fields {
         }
     }
 
-    /// An error says why, and why that.
+    /// An error is printed with its chain of sources.
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
         let mut text = value.to_string();
         let mut cause = value.source();
@@ -174,7 +174,7 @@ impl Visit for Fields {
     }
 }
 
-/// `%value` and `?value` arrive alike. What looks like Rust's debug notation stays as it is; the rest is text.
+/// `%value` and `?value` are indistinguishable here. Text in Rust's debug notation stays bare; the rest is quoted.
 fn classify(text: String) -> Value {
     let quoted = text.len() >= 2 && text.starts_with('"') && text.ends_with('"');
     let rest = text.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_' || c == ':');

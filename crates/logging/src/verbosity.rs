@@ -1,8 +1,8 @@
-//! Which messages are printed: `-v` and `--vmodule`, changed while the program runs.
+//! Filters messages by `-v` and `--vmodule`, which can be changed at run time.
 //!
-//! `tracing` asks once per call site and remembers. A call site without a level of its own (`info!`, `debug!`) is
-//! answered for good; one of [`vlog!`](crate::vlog) is asked each time, but only if its `tracing` level is on at all.
-//! A change of level makes `tracing` forget and ask again.
+//! `tracing` asks once per call site and caches the answer. A call site without its own level (`info!`, `debug!`) has
+//! a constant answer; one of [`vlog!`](crate::vlog) is asked each time, but only if its `tracing` level is enabled. A
+//! change of level invalidates the cache.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -16,14 +16,14 @@ use tracing_subscriber::layer::{Context, Filter};
 
 use crate::vmodule::Vmodule;
 
-/// What a `debug!` without a level counts as: the level client-go uses most.
+/// The level of a plain `debug!`: the one client-go uses most.
 const DEBUG_LEVEL: i32 = 4;
-/// What a `trace!` without a level counts as: the highest level in use.
+/// The level of a plain `trace!`: the highest level in use.
 const TRACE_LEVEL: i32 = 10;
-/// The levels that [`vlog!`](crate::vlog) logs as DEBUG end here.
+/// The highest level [`vlog!`](crate::vlog) logs as DEBUG.
 const DEBUG_LAST: i32 = 5;
 
-/// Crates below us that talk a lot: what they say in detail is for level 10.
+/// Verbose dependencies: their details are logged at level 10.
 const TALKATIVE: [&str; 8] = [
     "h2",
     "hyper",
@@ -35,7 +35,7 @@ const TALKATIVE: [&str; 8] = [
     "tower",
 ];
 
-/// The levels, shared by everything that was built with it. Clones are handles to the same levels.
+/// The levels. Clones are handles to the same levels.
 #[derive(Clone, Debug)]
 pub struct Verbosity(Arc<Levels>);
 
@@ -59,7 +59,7 @@ impl Verbosity {
         self.0.v.load(Ordering::Relaxed)
     }
 
-    /// Changes the global level for all messages from now on.
+    /// Sets the global level.
     pub fn set_v(&self, v: i32) {
         self.0.v.store(v, Ordering::Relaxed);
         tracing::callsite::rebuild_interest_cache();
@@ -70,13 +70,13 @@ impl Verbosity {
         self.0.vmodule.read().clone()
     }
 
-    /// Changes the levels by file.
+    /// Sets the levels by file.
     pub fn set_vmodule(&self, vmodule: Vmodule) {
         *self.0.vmodule.write() = vmodule;
         tracing::callsite::rebuild_interest_cache();
     }
 
-    /// The level for one file: the global one, or its own if that is higher.
+    /// The level of one file: the global one, or its own if that is higher.
     fn level_of(&self, metadata: &Metadata<'_>) -> i32 {
         let (file, module) = (
             metadata.file().unwrap_or(""),
@@ -90,7 +90,7 @@ impl Verbosity {
         level <= self.v() || level <= self.level_of(metadata)
     }
 
-    /// The answer for a call site, where there is one for all its messages.
+    /// The answer for a call site, if it is the same for all its messages.
     fn decide(&self, metadata: &Metadata<'_>) -> Option<bool> {
         if metadata.is_event() && metadata.fields().field("v").is_some() {
             return None;
@@ -119,7 +119,7 @@ fn implied_level(metadata: &Metadata<'_>) -> Option<i32> {
     }
 }
 
-/// The level an event names; all else is passed over.
+/// Records the level of an event and ignores its other fields.
 #[derive(Default)]
 struct NamedLevel(Option<i32>);
 
@@ -159,7 +159,7 @@ impl<S: tracing::Subscriber> Filter<S> for Verbosity {
         }
         let mut named = NamedLevel::default();
         event.record(&mut named);
-        // An error is an error at any level.
+        // Warnings and errors are always printed.
         *metadata.level() <= Level::WARN || named.0.is_none_or(|level| self.allows(level, metadata))
     }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Levels by file. A pattern is a file's name without its ending, or, with `::` in it, a module path. `*` stands for
-/// any run of characters, `?` for one.
+/// Levels by file. A pattern is a file's name without its extension or, if it contains `::`, a module path. `*`
+/// matches any run of characters, `?` matches one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vmodule {
     rules: Vec<Rule>,
@@ -22,7 +22,7 @@ pub enum ParseVmoduleError {
     /// No pattern, or no equals sign.
     #[error("syntax error: expect comma-separated list of filename=N, found {0:?}")]
     Syntax(String),
-    /// A level that is no number.
+    /// A level that is not a number.
     #[error("syntax error: {0:?} is not a level")]
     Level(String),
     /// A character class.
@@ -31,7 +31,7 @@ pub enum ParseVmoduleError {
 }
 
 impl Vmodule {
-    /// The level for a file and its module; `None` if no pattern fits. The first that fits decides.
+    /// The level of a file and its module; `None` if no pattern matches. The first match decides.
     pub fn level(&self, file: &str, module: &str) -> Option<i32> {
         let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
         let stem = name.strip_suffix(".rs").unwrap_or(name);
@@ -42,7 +42,7 @@ impl Vmodule {
         self.rules.iter().find(fits).map(|rule| rule.level)
     }
 
-    /// The highest level any file has.
+    /// The highest level of any file.
     pub fn highest(&self) -> Option<i32> {
         self.rules.iter().map(|rule| rule.level).max()
     }
@@ -52,7 +52,7 @@ impl FromStr for Vmodule {
     type Err = ParseVmoduleError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // klog forgives empty parts.
+        // klog ignores empty parts.
         let parts = text.split(',').filter(|part| !part.is_empty());
         Ok(Self {
             rules: parts.map(Rule::from_str).collect::<Result<_, _>>()?,
@@ -92,8 +92,8 @@ impl fmt::Display for Vmodule {
     }
 }
 
-/// Whether the pattern fits the whole text. On a mismatch the last star takes one character more, so the work is at
-/// most the product of the two lengths.
+/// True if the pattern matches the whole text. On a mismatch the last star takes one more character, so the work is
+/// at most the product of the two lengths.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star = None;

@@ -1,4 +1,4 @@
-//! One call sets a program up; a second one is refused. A process of its own: it is about what is global.
+//! `init` succeeds once; a second call is refused. Its own process, because the subscriber is global.
 
 use watchkeeper_logging::{InitError, Options, init, vlog};
 

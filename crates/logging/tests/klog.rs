@@ -1,4 +1,4 @@
-//! What klog prints for a program, printed by the same program in Rust.
+//! Prints what klog prints for the same program in Go.
 
 use std::error::Error;
 use std::fmt;
@@ -31,7 +31,7 @@ impl io::Write for Screen {
 }
 
 impl Screen {
-    /// What was printed, with the line numbers of this file left out.
+    /// The printed text, without the line numbers of this file.
     fn text(&self) -> String {
         let text = String::from_utf8(self.0.lock().clone()).unwrap();
         let mut out = String::new();
@@ -45,7 +45,7 @@ impl Screen {
     }
 }
 
-/// The moment of the first seed line.
+/// The time of the first recorded line.
 fn clock() -> Clock {
     Clock::new(|| {
         let time = civil::date(2022, 12, 23).at(15, 37, 39, 838_107_000);
@@ -212,7 +212,7 @@ fn odd_values_stay_on_their_line_or_in_their_fence() {
     );
 }
 
-/// The program of the seed: a message at each level from -3 to 5.
+/// The recorded program: a message at each level from -3 to 5.
 fn every_level() {
     for level in -3..6 {
         vlog!(level, Level = level.to_string(), "klog");
@@ -319,7 +319,7 @@ fn errors_are_printed_at_any_level() {
     assert_eq!(text, "error log test\n");
 }
 
-/// The seed's program for another backend.
+/// The recorded program for another backend.
 fn server_info() {
     tracing::error!("error log test");
     vlog!(1, "我是V(1)日志");

@@ -4,26 +4,26 @@ use std::borrow::Cow;
 
 use crate::{GroupVersion, Resource};
 
-/// A resource: what it is called and what can be done with it.
+/// A resource's names, verbs and subresources.
 ///
-/// Servers describe theirs this way, clients read it by discovery, and the table of built-in resources consists of it.
+/// Servers publish it in discovery, clients read it there, and the table of built-in resources consists of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiResource {
     /// Group, version, kind, plural name and scope.
     pub resource: Resource,
-    /// The name of one: `pod`.
+    /// The singular name: `pod`.
     pub singular: Cow<'static, str>,
-    /// What can be done with it, in order: `get`, `list`.
+    /// The verbs, sorted: `get`, `list`.
     pub verbs: Vec<Cow<'static, str>>,
     /// Abbreviations for people: `po`.
     pub short_names: Vec<Cow<'static, str>>,
-    /// The larger sets it belongs to: `all`.
+    /// The categories it belongs to: `all`.
     pub categories: Vec<Cow<'static, str>>,
-    /// The parts of its objects with an address of their own.
+    /// The subresources of its objects.
     pub subresources: Vec<ApiSubresource>,
 }
 
-/// A part of an object with an address of its own: `status`, `scale`, `log`.
+/// A subresource: `status`, `scale`, `log`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiSubresource {
     /// The last part of the path: `status`.
@@ -32,17 +32,17 @@ pub struct ApiSubresource {
     pub kind: Cow<'static, str>,
     /// That kind's group and version, if not the resource's own.
     pub group_version: Option<GroupVersion>,
-    /// What can be done with it, in order.
+    /// The verbs, sorted.
     pub verbs: Vec<Cow<'static, str>>,
 }
 
 impl ApiResource {
-    /// Whether the resource has that verb.
+    /// True if the resource supports the verb.
     pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|have| have == verb)
     }
 
-    /// `v1`, `apps/v1`.
+    /// The `apiVersion` of its objects: `v1`, `apps/v1`.
     pub fn api_version(&self) -> String {
         self.resource.group_version_kind().api_version()
     }
@@ -54,7 +54,7 @@ impl ApiResource {
 }
 
 impl ApiSubresource {
-    /// Whether the subresource has that verb.
+    /// True if the subresource supports the verb.
     pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|have| have == verb)
     }

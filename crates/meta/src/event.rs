@@ -1,27 +1,27 @@
-//! The five words a watch stream can begin an event with.
+//! The five event types of a watch stream.
 
 use std::fmt;
 
-/// The kind of an event in a watch stream.
+/// The type of an event in a watch stream.
 ///
-/// A server may one day send a word this list does not have; [`WatchEventKind::parse`] then returns `None`
-/// and the caller reports the event instead of guessing.
+/// A server may one day send a type this list does not have. [`WatchEventKind::parse`] then returns `None` and the
+/// caller reports the event instead of guessing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WatchEventKind {
-    /// The object is new to this watch: created, or it has entered the selection.
+    /// The object is new to this watch: it was created, or started to match the selectors.
     Added,
     /// The object has changed.
     Modified,
-    /// The object is gone, or has left the selection; the event carries its last state.
+    /// The object was deleted, or no longer matches the selectors. The event carries its last state.
     Deleted,
-    /// Nothing happened up to the carried version; only the position moves.
+    /// Nothing else happened up to this resourceVersion; only the position of the watch moves.
     Bookmark,
-    /// The stream has failed; the event carries a `Status` and is the last one.
+    /// The stream failed. The event carries a `Status` and is the last one.
     Error,
 }
 
 impl WatchEventKind {
-    /// The word on the wire.
+    /// The text on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -32,7 +32,7 @@ impl WatchEventKind {
         }
     }
 
-    /// Reads the word on the wire; `None` for a word Kubernetes v1.37 does not send.
+    /// Reads the text on the wire; `None` for a type Kubernetes v1.37 does not send.
     pub fn parse(word: &str) -> Option<Self> {
         match word {
             "ADDED" => Some(Self::Added),

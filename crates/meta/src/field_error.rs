@@ -1,4 +1,4 @@
-//! What is wrong with one field: which field, what kind of fault, the value, and why.
+//! Validation errors: the field, the kind of error, the value and the reason.
 //!
 //! Validation functions report into [`FieldErrors`]; [`Status::invalid`](crate::Status::invalid) turns them
 //! into the 422 a client sees. The texts are Kubernetes' own, because users and tools search for them.
@@ -15,26 +15,26 @@ use serde_json::Value;
 pub use self::collected::{FieldErrors, MAX_FIELD_ERROR_BYTES, MAX_FIELD_ERRORS};
 use crate::quote::{go_float, go_json, quote};
 
-/// The place of a field in an object: `spec.containers[0].name`, `metadata.labels[a.b/c]`.
+/// The path of a field in an object: `spec.containers[0].name`, `metadata.labels[a.b/c]`.
 ///
 /// The default path names nothing and prints as `<nil>`, as Kubernetes prints a missing path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FieldPath(String);
 
-/// One fault of one field.
+/// One validation error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
-    /// What kind of fault it is.
+    /// The kind of error.
     pub kind: FieldErrorKind,
     /// The field.
     pub field: FieldPath,
     /// The value found there.
     pub value: BadValue,
-    /// What is wrong, or what would be right; may be empty.
+    /// The reason, or the valid values; may be empty.
     pub detail: String,
 }
 
-/// The kinds of fault, each with its word in causes and its phrase in messages.
+/// The kinds of validation error, each with its `reason` in a cause and its phrase in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldErrorKind {
     /// Something referred to does not exist.
@@ -47,7 +47,7 @@ pub enum FieldErrorKind {
     Invalid,
     /// The value is not one of an enumeration.
     NotSupported,
-    /// The field may not be set, or not like this, under the circumstances.
+    /// The field may not be set in this situation, or not to this value.
     Forbidden,
     /// The value is too long; it is never repeated in the message.
     TooLong,
@@ -61,15 +61,14 @@ pub enum FieldErrorKind {
     InternalError,
 }
 
-/// A faulty value, as the message shows it.
+/// The invalid value, as the message shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BadValue {
     /// The message does not repeat the value.
     Omitted,
-    /// Text is quoted, numbers and booleans stand bare, the rest is JSON.
+    /// Text is quoted, numbers and booleans are bare, everything else is JSON.
     Json(Value),
-    /// Already in its printed form: for values whose JSON form has an order of its own. Errors that show the same
-    /// value share it.
+    /// Already printed, for values whose keys have a fixed order. Errors about the same value share the text.
     Printed(Arc<str>),
 }
 
@@ -86,7 +85,7 @@ impl FieldPath {
     pub fn child(&self, name: &str) -> Self {
         match self.0.as_str() {
             "" => Self(name.to_owned()),
-            // Rules make paths that nothing will be said of: this costs a tenth of formatting.
+            // Validation builds many paths that no error ever uses. Concatenating costs a tenth of formatting.
             path => Self([path, ".", name].concat()),
         }
     }
@@ -154,7 +153,7 @@ impl FieldError {
         )
     }
 
-    /// The value is none of the supported ones, which the message lists in the given order.
+    /// The value is not one of the supported ones, which the message lists in the given order.
     pub fn not_supported(field: &FieldPath, value: impl Into<Value>, supported: &[&str]) -> Self {
         let quoted: Vec<String> = supported.iter().map(|value| quote(value)).collect();
         let detail = match quoted.is_empty() {
@@ -174,7 +173,7 @@ impl FieldError {
         Self::new(FieldErrorKind::Forbidden, field, BadValue::Omitted, detail)
     }
 
-    /// The value is there twice.
+    /// The value occurs twice.
     pub fn duplicate(field: &FieldPath, value: impl Into<Value>) -> Self {
         Self::new(FieldErrorKind::Duplicate, field, BadValue::Json(value.into()), "")
     }
@@ -241,7 +240,7 @@ impl FieldError {
         }
     }
 
-    /// The value in its printed form, unless this kind of fault never shows one.
+    /// The value in its printed form, unless this kind of error never shows one.
     fn shown_value(&self) -> Option<Cow<'_, str>> {
         use FieldErrorKind::*;
         if matches!(self.kind, Required | Forbidden | TooLong | InternalError) {
@@ -269,7 +268,7 @@ impl fmt::Display for FieldError {
 impl std::error::Error for FieldError {}
 
 impl FieldErrorKind {
-    /// The word in a cause's `reason`.
+    /// The text in a cause's `reason`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NotFound => "FieldValueNotFound",
@@ -303,8 +302,8 @@ impl FieldErrorKind {
     }
 }
 
-/// All errors in one sentence: one stands plain, several stand in brackets, the same message stands once. The last
-/// words say how many were left out.
+/// All errors in one sentence. A single error stands alone, several stand in brackets, and equal messages are merged.
+/// The sentence ends with the number of errors that were left out.
 pub fn join_field_errors(errors: &FieldErrors) -> String {
     let mut seen = HashSet::new();
     let messages = errors.iter().map(FieldError::to_string);

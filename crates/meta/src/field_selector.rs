@@ -1,7 +1,7 @@
-//! Which objects, told by a few of their fields: `status.phase=Running,metadata.name!=a`.
+//! Field selectors: `status.phase=Running,metadata.name!=a`.
 //!
-//! Which fields a kind can be selected by is the server's knowledge, not this file's; a selector only knows how to
-//! be read, printed and matched. Values may hold `\`, `,` and `=`, each after a backslash.
+//! A selector can be parsed, printed and matched. The server decides which fields a kind can be selected by. In
+//! values, `\`, `,` and `=` are escaped with a backslash.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use std::str::FromStr;
 use crate::label_selector::SelectorError;
 use crate::quote::quote;
 
-/// A field selector; all its requirements must hold. The default one has none and selects everything.
+/// A field selector; all requirements must hold. The default has none and selects everything.
 ///
 /// ```
 /// use watchkeeper_meta::FieldSelector;
@@ -22,18 +22,18 @@ pub struct FieldSelector {
     requirements: Vec<FieldRequirement>,
 }
 
-/// What one field must be, or must not be.
+/// A requirement on one field.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldRequirement {
     /// The field, as the server names it.
     pub field: String,
     /// The value it is compared with.
     pub value: String,
-    /// How it is compared.
+    /// The comparison.
     pub operator: FieldOperator,
 }
 
-/// How a field is compared.
+/// The comparison of a field with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldOperator {
     /// `a=b`, also written `a==b`.
@@ -43,7 +43,7 @@ pub enum FieldOperator {
 }
 
 impl FieldSelector {
-    /// All of the given requirements, kept in the order of their printed form.
+    /// A selector of these requirements, kept in the order of their printed form.
     pub fn new(requirements: impl IntoIterator<Item = FieldRequirement>) -> Self {
         let mut requirements: Vec<_> = requirements.into_iter().collect();
         requirements.sort_by_cached_key(FieldRequirement::to_string);
@@ -59,12 +59,12 @@ impl FieldSelector {
         }])
     }
 
-    /// The one object of this name: how a single object is watched.
+    /// The object of this name: how a single object is watched.
     pub fn name(name: impl Into<String>) -> Self {
         Self::equals("metadata.name", name)
     }
 
-    /// Whether everything is selected.
+    /// True if it selects everything.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
@@ -74,7 +74,7 @@ impl FieldSelector {
         &self.requirements
     }
 
-    /// Whether an object is selected; `field` looks a field up, and a field that is not there is empty.
+    /// True if an object is selected. `field` looks up a field's value; a missing field is empty.
     pub fn matches<T: AsRef<str>>(&self, field: impl Fn(&str) -> T) -> bool {
         self.requirements.iter().all(|requirement| {
             let equal = field(&requirement.field).as_ref() == requirement.value;
@@ -82,13 +82,14 @@ impl FieldSelector {
         })
     }
 
-    /// The value a field must have to be selected, if there is one.
+    /// The value the field must be equal to, if the selector demands one.
     pub fn exact_value(&self, field: &str) -> Option<&str> {
         let exact = |one: &&FieldRequirement| one.field == field && one.operator == FieldOperator::Equals;
         self.requirements.iter().find(exact).map(|one| one.value.as_str())
     }
 
-    /// Checks and renames fields: `rename` gives the field's name in this version, or why there is none.
+    /// Renames each field, or fails with the error of `rename`. Used to check field names and convert them between
+    /// versions.
     pub fn try_rename<E>(self, rename: impl Fn(&str) -> Result<String, E>) -> Result<Self, E> {
         let renamed = self.requirements.into_iter().map(|requirement| {
             let field = rename(&requirement.field)?;
@@ -99,12 +100,12 @@ impl FieldSelector {
 }
 
 impl SelectorError {
-    /// Another reason, in a kind's own words.
+    /// An error with a kind's own text.
     pub fn new(reason: String) -> Self {
         Self(reason)
     }
 
-    /// A field no object of a kind without fields of its own can be selected by.
+    /// An unknown field of a kind that only supports the metadata fields.
     pub fn unknown_field(field: &str) -> Self {
         Self(format!(
             r#"{} is not a known field selector: only "metadata.name", "metadata.namespace""#,
@@ -112,7 +113,7 @@ impl SelectorError {
         ))
     }
 
-    /// A field that is not among those a kind can be selected by.
+    /// A field the kind cannot be selected by.
     pub fn unsupported_field(field: &str) -> Self {
         Self(format!("field label not supported: {field}"))
     }
@@ -123,7 +124,7 @@ impl FromStr for FieldSelector {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut terms: Vec<&str> = split_terms(text).filter(|term| !term.is_empty()).collect();
-        // In order, so that the first of several faults is always the same one.
+        // Sorted, so that the first of several errors is always the same.
         terms.sort_unstable();
         let read = |term: &&str| {
             parse_term(term).unwrap_or_else(|| {
@@ -169,7 +170,7 @@ fn is_special(c: char) -> bool {
     matches!(c, '\\' | ',' | '=')
 }
 
-/// Cuts at commas that have no backslash before them.
+/// Splits at commas that are not escaped.
 fn split_terms(text: &str) -> impl Iterator<Item = &str> {
     let mut escaped = false;
     text.split(move |c| {
@@ -179,7 +180,7 @@ fn split_terms(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// `None` when the term has no operator.
+/// Returns `None` if the term has no operator.
 fn parse_term(term: &str) -> Option<Result<FieldRequirement, SelectorError>> {
     let at = term.find('=')?;
     let (field, operator, value) = match (&term[..at], &term[at + 1..]) {

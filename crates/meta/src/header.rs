@@ -1,4 +1,4 @@
-//! The part of an object that machinery reads: who it is, which version, who owns it, whether it is going away.
+//! The part of an object that generic machinery reads: identity, version, owners, deletion.
 
 use std::borrow::Cow;
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ObjectKey, ResourceVersion, Time};
 
-/// What is read from an object's bytes without decoding the object.
+/// The fields read from an object's bytes without decoding the object.
 ///
-/// Text borrows from those bytes wherever it stands there as it is; only escaped JSON text is copied.
-/// Annotations are left out because they are large and rarely asked for; readers of bytes offer them on request.
+/// Text borrows from those bytes; only escaped JSON text is copied. Annotations are left out because they are large
+/// and rarely needed; the readers of bytes offer them on request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header<'a> {
     /// `apiVersion` as the object states it; empty where it does not (items of built-in lists).
@@ -28,9 +28,9 @@ pub struct Header<'a> {
     pub generation: i64,
     /// `metadata.creationTimestamp`.
     pub creation_timestamp: Option<Time>,
-    /// `metadata.deletionTimestamp`: set means "being deleted".
+    /// `metadata.deletionTimestamp`: set while the object is being deleted.
     pub deletion_timestamp: Option<Time>,
-    /// `metadata.labels` in the order they stand in the bytes.
+    /// `metadata.labels`, in the order of the bytes.
     pub labels: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     /// `metadata.ownerReferences`.
     pub owner_references: Vec<OwnerReference<'a>>,
@@ -48,23 +48,23 @@ pub struct OwnerReference<'a> {
     pub kind: Cow<'a, str>,
     /// Name of the owner.
     pub name: Cow<'a, str>,
-    /// Uid of the owner: names can be taken again, uids cannot.
+    /// Uid of the owner: names are reused, uids are not.
     pub uid: Cow<'a, str>,
-    /// Whether the owner manages this object; at most one owner does.
+    /// True if the owner is this object's controller; at most one owner is.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub controller: bool,
-    /// Whether foreground deletion of the owner waits for this object.
+    /// True if foreground deletion of the owner waits for this object.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub block_owner_deletion: bool,
 }
 
 impl<'a> Header<'a> {
-    /// The object's place within its resource.
+    /// The object's namespace and name.
     pub fn key(&self) -> ObjectKey {
         ObjectKey::new(&self.namespace, &self.name)
     }
 
-    /// The version the object was read at.
+    /// The object's resourceVersion.
     pub fn version(&self) -> ResourceVersion {
         ResourceVersion::new(self.resource_version.as_ref())
     }
@@ -77,7 +77,7 @@ impl<'a> Header<'a> {
             .map(|(_, value)| value.as_ref())
     }
 
-    /// The owner that manages this object, if any.
+    /// The owner that is the object's controller, if any.
     pub fn controller(&self) -> Option<&OwnerReference<'a>> {
         self.owner_references.iter().find(|owner| owner.controller)
     }

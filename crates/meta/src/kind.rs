@@ -1,4 +1,4 @@
-//! What a kind or a resource is called: group, version, kind, plural and scope.
+//! The names of kinds and resources: group, version, kind, plural and scope.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ pub struct GroupVersion {
     pub version: Cow<'static, str>,
 }
 
-/// A kind within a group, whatever its version: what error texts call `Deployment.apps`.
+/// A kind within a group, without a version; error texts print it as `Deployment.apps`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupKind {
     /// The group; empty for core.
@@ -22,7 +22,7 @@ pub struct GroupKind {
     pub kind: Cow<'static, str>,
 }
 
-/// A resource within a group, whatever its version: what error texts call `deployments.apps`.
+/// A resource within a group, without a version; error texts print it as `deployments.apps`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupResource {
     /// The group; empty for core.
@@ -31,7 +31,7 @@ pub struct GroupResource {
     pub resource: Cow<'static, str>,
 }
 
-/// The type of an object, as its `apiVersion` and `kind` state it.
+/// The type of an object, as its `apiVersion` and `kind` name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionKind {
     /// The group; empty for core.
@@ -42,7 +42,7 @@ pub struct GroupVersionKind {
     pub kind: Cow<'static, str>,
 }
 
-/// A collection of objects, as a URL names it.
+/// A collection of objects, as its URL names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionResource {
     /// The group; empty for core.
@@ -53,16 +53,16 @@ pub struct GroupVersionResource {
     pub resource: Cow<'static, str>,
 }
 
-/// Whether objects of a resource live in namespaces.
+/// The scope of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// One set of names for the whole cluster.
+    /// Objects are named in the whole cluster.
     Cluster,
-    /// One set of names per namespace.
+    /// Objects are named within a namespace.
     Namespaced,
 }
 
-/// All that is needed to ask for objects of a kind: its URL name, its kind and its scope.
+/// Everything a request for objects of a kind needs: names, kind and scope.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resource {
     /// The group; empty for core.
@@ -73,7 +73,7 @@ pub struct Resource {
     pub kind: Cow<'static, str>,
     /// The plural name.
     pub plural: Cow<'static, str>,
-    /// Whether its objects live in namespaces.
+    /// The scope of its objects.
     pub scope: Scope,
 }
 
@@ -81,7 +81,7 @@ pub struct Resource {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unexpected GroupVersion string: {text}")]
 pub struct ParseGroupVersionError {
-    /// What was given.
+    /// The text given.
     pub text: String,
 }
 
@@ -116,7 +116,7 @@ impl GroupVersion {
 impl FromStr for GroupVersion {
     type Err = ParseGroupVersionError;
 
-    /// Reads an `apiVersion`: nothing, `version` or `group/version`.
+    /// Reads an `apiVersion`: empty, `version` or `group/version`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once('/') {
             None => Ok(Self::new("", text.to_owned())),
@@ -154,7 +154,7 @@ impl GroupVersionKind {
         }
     }
 
-    /// Reads the two lines at the top of every manifest.
+    /// From the `apiVersion` and `kind` of a manifest.
     pub fn from_api_version(api_version: &str, kind: &str) -> Result<Self, ParseGroupVersionError> {
         Ok(api_version.parse::<GroupVersion>()?.with_kind(kind.to_owned()))
     }
@@ -167,7 +167,7 @@ impl GroupVersionKind {
         }
     }
 
-    /// What stands in `apiVersion`.
+    /// The `apiVersion`.
     pub fn api_version(&self) -> String {
         self.group_version().to_string()
     }
@@ -182,7 +182,7 @@ impl GroupVersionKind {
 }
 
 impl fmt::Display for GroupVersionKind {
-    /// `apps/v1, Kind=Deployment`, as Kubernetes' error texts have it (the core group prints as `/v1`).
+    /// `apps/v1, Kind=Deployment`, as in Kubernetes' error texts (the core group prints as `/v1`).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}, Kind={}", self.group, self.version, self.kind)
     }
@@ -220,14 +220,14 @@ impl GroupVersionResource {
 }
 
 impl fmt::Display for GroupVersionResource {
-    /// `apps/v1, Resource=deployments`, as Kubernetes' error texts have it.
+    /// `apps/v1, Resource=deployments`, as in Kubernetes' error texts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}, Resource={}", self.group, self.version, self.resource)
     }
 }
 
 impl GroupKind {
-    /// Names a kind, whatever its version.
+    /// Names a kind without a version.
     pub fn new(group: impl Into<Cow<'static, str>>, kind: impl Into<Cow<'static, str>>) -> Self {
         Self {
             group: group.into(),
@@ -237,14 +237,14 @@ impl GroupKind {
 }
 
 impl fmt::Display for GroupKind {
-    /// `Deployment.apps`; core kinds print bare.
+    /// `Deployment.apps`; core kinds print without a group.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         dotted(f, &self.kind, &self.group)
     }
 }
 
 impl GroupResource {
-    /// Names a resource, whatever its version.
+    /// Names a resource without a version.
     pub fn new(group: impl Into<Cow<'static, str>>, resource: impl Into<Cow<'static, str>>) -> Self {
         Self {
             group: group.into(),
@@ -254,14 +254,14 @@ impl GroupResource {
 }
 
 impl fmt::Display for GroupResource {
-    /// `deployments.apps`; core resources print bare.
+    /// `deployments.apps`; core resources print without a group.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         dotted(f, &self.resource, &self.group)
     }
 }
 
 impl Resource {
-    /// A resource whose objects live in namespaces.
+    /// A namespaced resource.
     ///
     /// ```
     /// use watchkeeper_meta::{Resource, Scope};
@@ -284,7 +284,7 @@ impl Resource {
         }
     }
 
-    /// A resource whose objects have one set of names for the whole cluster.
+    /// A cluster-scoped resource.
     pub fn cluster(
         group: impl Into<Cow<'static, str>>,
         version: impl Into<Cow<'static, str>>,

@@ -1,7 +1,7 @@
-//! Which objects, told by their labels: `app=web,tier in (a,b),!legacy`.
+//! Label selectors: `app=web,tier in (a,b),!legacy`.
 //!
-//! A selector comes from text (a query), from `matchLabels`/`matchExpressions` (an object) or from pairs, prints
-//! as client-go prints it, and is matched against anything that can look a label up, without allocating.
+//! A selector is parsed from text (a query), read from `matchLabels` and `matchExpressions` (an object) or built from
+//! pairs. It prints as in client-go, and matches against any [`Labels`] without allocating.
 
 mod parser;
 
@@ -15,9 +15,9 @@ use crate::field_error::{FieldError, FieldErrors, FieldPath, join_field_errors};
 use crate::quote::quote;
 use crate::{Header, Status, validation};
 
-/// A label selector; all its requirements must hold. The default one has none and selects everything.
+/// A label selector; all requirements must hold. The default has none and selects everything.
 ///
-/// Requirements are kept in the order of their keys, which is also the order they print in.
+/// Requirements are sorted by key, which is also the order they print in.
 ///
 /// ```
 /// use watchkeeper_meta::LabelSelector;
@@ -31,7 +31,7 @@ pub struct LabelSelector {
     requirements: Vec<LabelRequirement>,
 }
 
-/// What one label must be.
+/// A requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LabelRequirement {
     key: String,
@@ -41,27 +41,27 @@ pub struct LabelRequirement {
 /// The test a label's value must pass.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LabelTest {
-    /// The label is there: `a`.
+    /// The label is present: `a`.
     Exists,
-    /// The label is not there: `!a`.
+    /// The label is absent: `!a`.
     DoesNotExist,
     /// `a=b`.
     Equals(String),
-    /// `a==b`: the same, in another spelling that is kept.
+    /// `a==b`: the same as `a=b`. The spelling is kept.
     DoubleEquals(String),
-    /// The label has another value or is not there: `a!=b`.
+    /// The label has another value or is absent: `a!=b`.
     NotEquals(String),
-    /// `a in (b,c)`: one of the values, which are in order.
+    /// `a in (b,c)`: one of the values, which are sorted.
     In(Vec<String>),
-    /// `a notin (b,c)`: none of the values, which are in order, or not there.
+    /// `a notin (b,c)`: none of the values, which are sorted; or the label is absent.
     NotIn(Vec<String>),
-    /// `a>5`: a larger whole number.
+    /// `a>5`: a larger integer.
     GreaterThan(i64),
-    /// `a<5`: a smaller whole number.
+    /// `a<5`: a smaller integer.
     LessThan(i64),
 }
 
-/// A selector that cannot be understood, in Kubernetes' words.
+/// An invalid selector, with Kubernetes' error text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectorError(pub(crate) String);
@@ -79,14 +79,14 @@ pub trait Labels {
 }
 
 impl LabelSelector {
-    /// All of the given requirements.
+    /// A selector of these requirements.
     pub fn new(requirements: impl IntoIterator<Item = LabelRequirement>) -> Self {
         let mut requirements: Vec<_> = requirements.into_iter().collect();
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Self { requirements }
     }
 
-    /// Objects that have all of these labels.
+    /// Selects objects that have all of these labels.
     pub fn from_labels<K, V>(labels: impl IntoIterator<Item = (K, V)>) -> Result<Self, SelectorError>
     where
         K: Into<String>,
@@ -100,8 +100,8 @@ impl LabelSelector {
 
     /// Reads a `LabelSelector` object, `{"matchLabels": {…}, "matchExpressions": […]}`.
     ///
-    /// An empty one selects everything. What a missing one means differs from field to field, so that case is
-    /// left to the caller.
+    /// An empty one selects everything. The meaning of a missing one differs from field to field and is left to the
+    /// caller.
     pub fn from_json(selector: &Value) -> Result<Self, SelectorError> {
         let mut requirements = Vec::new();
         for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
@@ -114,24 +114,24 @@ impl LabelSelector {
         Ok(Self::new(requirements))
     }
 
-    /// Whether everything is selected.
+    /// True if it selects everything.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// The requirements, in the order of their keys.
+    /// The requirements, sorted by key.
     pub fn requirements(&self) -> &[LabelRequirement] {
         &self.requirements
     }
 
-    /// Whether an object with these labels is selected.
+    /// True if an object with these labels is selected.
     pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
         self.requirements
             .iter()
             .all(|requirement| requirement.matches(labels))
     }
 
-    /// The one value a label must have to be selected, if there is only one: lets an index answer.
+    /// The only value of the label that can be selected, if there is just one. Lets an index answer.
     pub fn exact_value(&self, key: &str) -> Option<&str> {
         let requirement = self
             .requirements
@@ -146,25 +146,25 @@ impl LabelSelector {
 }
 
 impl LabelRequirement {
-    /// A test for one label, after a look at key and values.
+    /// A requirement on one label. Fails if the key or a value is invalid.
     pub fn new(key: impl Into<String>, mut test: LabelTest) -> Result<Self, SelectorError> {
         let key = key.into();
         if let LabelTest::In(values) | LabelTest::NotIn(values) = &mut test {
             values.sort_unstable();
             values.dedup();
         }
-        let mut faults: FieldErrors = check_key(&key, || FieldPath::new("key")).into_iter().collect();
+        let mut errors: FieldErrors = check_key(&key, || FieldPath::new("key")).into_iter().collect();
         let values = || FieldPath::new("values");
         if test.values().is_some_and(<[String]>::is_empty) {
             let why = "for 'in', 'notin' operators, values set can't be empty";
-            faults.push(FieldError::invalid(&values(), Value::Array(Vec::new()), why));
+            errors.push(FieldError::invalid(&values(), Value::Array(Vec::new()), why));
         }
         for (index, value) in test.values().into_iter().flatten().enumerate() {
-            faults.extend(check_value(value, || values().index(index).key(&key)));
+            errors.extend(check_value(value, || values().index(index).key(&key)));
         }
-        match faults.is_empty() {
+        match errors.is_empty() {
             true => Ok(Self { key, test }),
-            false => Err(SelectorError(join_field_errors(&faults))),
+            false => Err(SelectorError(join_field_errors(&errors))),
         }
     }
 
@@ -178,7 +178,7 @@ impl LabelRequirement {
         &self.test
     }
 
-    /// Whether these labels pass.
+    /// True if these labels meet the requirement.
     pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
         let value = labels.label(&self.key);
         let number = || value.and_then(|value| value.parse::<i64>().ok());
@@ -226,7 +226,7 @@ impl LabelRequirement {
     }
 }
 
-/// Whether a value is among those of a requirement, which are in order.
+/// True if a sorted list of values contains the value.
 fn has(values: &[String], value: &str) -> bool {
     values.binary_search_by(|one| one.as_str().cmp(value)).is_ok()
 }
@@ -281,7 +281,7 @@ impl fmt::Display for LabelRequirement {
     }
 }
 
-/// A label is text; a number or a boolean in its place is a mistake in the manifest.
+/// A label must be text; a number or a boolean is a mistake in the manifest.
 fn text(value: &Value, path: impl FnOnce() -> FieldPath) -> Result<String, SelectorError> {
     match value {
         Value::String(text) => Ok(text.clone()),
@@ -333,7 +333,7 @@ impl Labels for serde_json::Map<String, Value> {
     }
 }
 
-/// `metadata.labels` of an object; no labels where that is missing or null.
+/// `metadata.labels` of an object; none if missing or null.
 impl Labels for Value {
     fn label(&self, key: &str) -> Option<&str> {
         self.get(key).and_then(Value::as_str)

@@ -1,10 +1,10 @@
-//! What every Kubernetes object and request has in common.
+//! The types all Kubernetes objects and requests have in common.
 //!
-//! This crate is pure: it opens no socket, reads no clock and knows no encoding. It gives names to things
-//! ([`GroupVersionKind`], [`ObjectKey`], [`ResourceVersion`], [`Header`]) that the other crates pass around, and
-//! to the ways things go wrong ([`Status`], [`FieldError`]). What a client asks for is plain data, too: options per
-//! verb ([`ListOptions`] …), selectors ([`LabelSelector`], [`FieldSelector`]) and the requests built from them
-//! ([`CollectionRequests`], [`ObjectRequests`]); a server reads the same options back.
+//! This crate is pure: it opens no socket, reads no clock and knows no encoding. It defines names and versions
+//! ([`GroupVersionKind`], [`ObjectKey`], [`ResourceVersion`], [`Header`]), errors ([`Status`], [`FieldError`]),
+//! options per verb ([`ListOptions`] …), selectors ([`LabelSelector`], [`FieldSelector`]) and the requests built from
+//! them ([`CollectionRequests`], [`ObjectRequests`]). A client writes options into a request; a server reads the same
+//! options back.
 
 mod api_resource;
 mod event;

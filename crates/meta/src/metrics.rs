@@ -1,6 +1,6 @@
-//! Numbers as Prometheus reads them: a text that families and samples are written into, and a histogram.
+//! Metrics in Prometheus' text format, and a histogram.
 //!
-//! Whoever counts something implements [`Collect`]; whoever serves `/metrics` writes every collector into one
+//! A component that counts implements [`Collect`]; the handler of `/metrics` writes every collector into one
 //! [`MetricsText`]. Nothing is registered globally, and counting costs an atomic addition or two.
 
 use std::fmt::{Display, Write};
@@ -10,39 +10,39 @@ use std::time::Duration;
 /// The content type of the text.
 pub const METRICS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Something that counts.
+/// A source of metrics.
 ///
-/// A family may stand in the text only once, so one collector counts for everybody who shares its families.
+/// A family may appear in the text only once, so components that share a family share a collector.
 pub trait Collect: Send + Sync {
-    /// Writes the families and their samples as they are now.
+    /// Writes the families and their current samples.
     fn collect(&self, text: &mut MetricsText);
 }
 
-/// What the samples of a family are.
+/// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
     /// A number that only grows.
     Counter,
     /// A number that goes up and down.
     Gauge,
-    /// How many were how large.
+    /// Counts of observations by bucket.
     Histogram,
 }
 
-/// The text Prometheus reads, as it is written.
+/// Metrics in Prometheus' text format, as they are written.
 #[derive(Clone, Debug, Default)]
 pub struct MetricsText {
     text: String,
 }
 
-/// The upper bounds of a histogram's buckets: what a bound is, and how Kubernetes writes it.
+/// The upper bounds of a histogram's buckets: each number, and its text as Kubernetes prints it.
 pub type Bounds = &'static [(f64, &'static str)];
 
-/// Counts sizes or seconds by bucket. Recording is three atomic additions at most.
+/// Counts sizes or durations by bucket. Recording takes at most three atomic additions.
 #[derive(Debug)]
 pub struct Histogram {
     bounds: Bounds,
-    /// One more than there are bounds: the last counts what exceeds them all.
+    /// One more than there are bounds: the last bucket counts what exceeds them all.
     buckets: Box<[AtomicU64]>,
     /// In billionths, so that it can be added to without a lock.
     sum_billionths: AtomicU64,
@@ -50,7 +50,7 @@ pub struct Histogram {
 }
 
 impl MetricsText {
-    /// Begins a family; its samples follow.
+    /// Starts a family; its samples follow.
     pub fn family(&mut self, name: &str, help: &str, kind: MetricKind) {
         let kind = match kind {
             MetricKind::Counter => "counter",
@@ -60,12 +60,12 @@ impl MetricsText {
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// One sample of the family begun last.
+    /// Writes one sample of the current family.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.write(name, "", labels, None, &value);
     }
 
-    /// The buckets, sum and count of a histogram.
+    /// Writes the buckets, sum and count of a histogram.
     pub fn histogram(&mut self, name: &str, labels: &[(&str, &str)], histogram: &Histogram) {
         let texts = histogram.bounds.iter().map(|(_, text)| *text).chain(["+Inf"]);
         let mut count = 0;
@@ -77,7 +77,7 @@ impl MetricsText {
         self.write(name, "_count", labels, None, &count);
     }
 
-    /// All of it.
+    /// The whole text.
     pub fn into_string(self) -> String {
         self.text
     }
@@ -119,7 +119,7 @@ impl MetricsText {
 }
 
 impl Histogram {
-    /// Nothing is counted yet. Bounds grow from one to the next.
+    /// An empty histogram. The bounds must ascend.
     pub fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
@@ -129,14 +129,14 @@ impl Histogram {
         }
     }
 
-    /// Counts a time, in seconds.
+    /// Records a duration, in seconds.
     pub fn record(&self, duration: Duration) {
         self.count(duration.as_secs_f64());
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.sum_billionths.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// Counts a whole number, such as a size.
+    /// Records an integer, such as a size.
     pub fn record_size(&self, size: u64) {
         self.count(size as f64);
         self.sum_whole.fetch_add(size, Ordering::Relaxed);

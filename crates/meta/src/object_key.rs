@@ -1,15 +1,15 @@
-//! An object's place within its resource: `namespace/name`, or `name` where there is no namespace.
+//! An object's key within its resource: `namespace/name`, or `name` without a namespace.
 
 use std::fmt;
 
-/// `ns/name` for namespaced objects, `name` for cluster-scoped ones: the form client-go prints and users know.
+/// `ns/name` for namespaced objects, `name` for cluster-scoped ones, as in client-go.
 ///
-/// One allocation holds both parts, because caches keep one key per object. Keys order as plain text, which is
-/// how a server lists: `a-b/x` comes before `a/y`, because `-` is smaller than `/`.
+/// One allocation holds both parts, because caches keep one key per object. Keys sort as plain text, the order in
+/// which a server lists: `a-b/x` comes before `a/y`, because `-` is smaller than `/`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
     text: Box<str>,
-    /// Bytes of the namespace in front of the slash; 0 means there is no slash.
+    /// Length of the namespace; 0 means there is no slash.
     namespace_len: u32,
 }
 
@@ -32,7 +32,7 @@ impl ObjectKey {
         }
     }
 
-    /// Reads `ns/name` or `name`. More than one slash is not a key.
+    /// Reads `ns/name` or `name`. Text with more than one slash is not a key.
     pub fn parse(text: &str) -> Option<Self> {
         match text.split_once('/') {
             None => Some(Self::new("", text)),
@@ -56,7 +56,7 @@ impl ObjectKey {
         }
     }
 
-    /// The printed form.
+    /// The text: `ns/name` or `name`.
     pub fn as_str(&self) -> &str {
         &self.text
     }

@@ -1,7 +1,7 @@
-//! The metadata of an object as a struct: for kinds that are structs, too.
+//! The metadata of an object as an owned struct, for typed kinds.
 //!
-//! [`Header`](crate::Header) reads the same fields from an object's bytes without copying them; this type owns them,
-//! and is written back. It keeps every field that a server sets, so an object that is read and updated loses nothing.
+//! [`Header`](crate::Header) borrows the same fields from an object's bytes. This type owns them and can be written
+//! back. It has every field a server sets, so an object that is read and updated loses nothing.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +10,26 @@ use serde_json::Value;
 
 use crate::{OwnerReference, ResourceVersion, Time};
 
-/// `metadata` of an object. A field that is empty is not written.
+/// `metadata` of an object. Empty fields are not written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectMeta {
     /// The name, unique in a namespace.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The beginning of the name that the server makes up if there is none.
+    /// The prefix of a name the server generates if `name` is empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub generate_name: String,
     /// The namespace; empty for cluster-scoped objects.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Which object of that name: names can be taken again, uids cannot.
+    /// The identity of this object: names are reused, uids are not.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// The version this copy was read at; an update with it conflicts if the object has changed since.
     #[serde(skip_serializing_if = "ResourceVersion::is_unset")]
     pub resource_version: ResourceVersion,
-    /// Counts the changes of what is wanted.
+    /// Counts the changes of the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
     /// Set by the server.
@@ -38,34 +38,34 @@ pub struct ObjectMeta {
     /// Set by the server on an object that is being deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
-    /// The time an object that is being deleted has to end.
+    /// The grace period of an object that is being deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
-    /// What selectors look at.
+    /// Labels; selectors match them.
     #[serde(
         skip_serializing_if = "BTreeMap::is_empty",
         deserialize_with = "null_is_default"
     )]
     pub labels: BTreeMap<String, String>,
-    /// What they do not.
+    /// Annotations; selectors do not see them.
     #[serde(
         skip_serializing_if = "BTreeMap::is_empty",
         deserialize_with = "null_is_default"
     )]
     pub annotations: BTreeMap<String, String>,
-    /// The objects with which this one goes.
+    /// The owners. The object is garbage collected when all of them are gone.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
     pub owner_references: Vec<OwnerReference<'static>>,
-    /// Who must agree before the object goes.
+    /// The finalizers that must be removed before the object is deleted.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
     pub finalizers: Vec<String>,
-    /// Which manager set which field, as the server wrote it.
+    /// The fields each manager owns, as the server wrote them.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
     pub managed_fields: Vec<Value>,
 }
 
 impl ObjectMeta {
-    /// The metadata of an object that has a name and nothing else yet.
+    /// The metadata of an object that has only a name so far.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -74,7 +74,7 @@ impl ObjectMeta {
     }
 }
 
-/// Reads `null`, which Go writes for an empty map or list, as what a missing field would be.
+/// Reads `null`, which Go writes for an empty map or list, like a missing field.
 fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,9 +1,9 @@
-//! What a request asks for beyond its path: one struct per verb, public fields, `Default`.
+//! Request options: one struct per verb, public fields, `Default`.
 //!
-//! A client turns a struct into a query string with `to_query`, in the form and order client-go sends. A server
-//! reads it back with `from_query`, which decodes and checks as Kubernetes does, in its words: text that is no
-//! number is a 400, a combination that makes no sense a 422. Fields that only make sense together are one field
-//! here, so that a client cannot ask for what every server refuses.
+//! A client turns a struct into a query string with `to_query`, in the form and order client-go sends. A server reads
+//! it back with `from_query`, which checks as Kubernetes does and answers with its texts: a malformed number is a
+//! 400, an invalid combination a 422. Fields that only make sense together are one field here, so that a client
+//! cannot ask for what every server refuses.
 
 mod delete;
 mod pod_stream;
@@ -17,7 +17,7 @@ pub use delete::{DeleteOptions, Preconditions, PropagationPolicy};
 pub use pod_stream::{AttachOptions, ExecOptions, LogOptions, PortForwardOptions};
 pub use query::{QueryParams, QueryWriter};
 pub use read::{GetOptions, ListOptions, ResourceVersionMatch, WatchOptions, asks_to_watch};
-pub(crate) use write::field_manager_faults;
+pub(crate) use write::field_manager_errors;
 pub use write::{
     ApplyOptions, CreateOptions, FieldValidation, PatchOptions, UpdateOptions, field_manager_from_user_agent,
 };
@@ -25,7 +25,7 @@ pub use write::{
 use crate::field_error::{FieldError, FieldErrors, FieldPath};
 use crate::{GroupKind, Status};
 
-/// The longest name of a field manager.
+/// The longest allowed name of a field manager.
 pub const MAX_FIELD_MANAGER: usize = 128;
 
 /// The only value `dryRun` has.
@@ -45,10 +45,10 @@ impl DryRun {
         Self(params.all("dryRun").map(str::to_owned).collect())
     }
 
-    /// Anything but `All` is refused; twice `All` is still `All`.
-    fn read(self, faults: &mut FieldErrors) -> bool {
+    /// Refuses anything but `All`; `All` twice is still `All`.
+    fn read(self, errors: &mut FieldErrors) -> bool {
         if self.0.iter().any(|value| value != DRY_RUN_ALL) {
-            faults.push(FieldError::not_supported(
+            errors.push(FieldError::not_supported(
                 &FieldPath::new("dryRun"),
                 self.0,
                 &[DRY_RUN_ALL],
@@ -69,10 +69,10 @@ impl From<bool> for DryRun {
     }
 }
 
-/// The options, or the 422 that lists what is wrong with them.
-fn accept<T>(kind: &'static str, options: T, faults: &FieldErrors) -> Result<T, Status> {
-    match faults.is_empty() {
+/// Returns the options, or a 422 with their validation errors.
+fn accept<T>(kind: &'static str, options: T, errors: &FieldErrors) -> Result<T, Status> {
+    match errors.is_empty() {
         true => Ok(options),
-        false => Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", faults)),
+        false => Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", errors)),
     }
 }

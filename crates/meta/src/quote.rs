@@ -1,6 +1,4 @@
-//! Values as a Go server prints them inside error texts, so that ours read the same byte for byte.
-//!
-//! Text goes in, quoted text comes out. Nothing here is read back.
+//! Prints values as a Go server prints them in error texts, byte for byte.
 
 use serde_json::Value;
 
@@ -33,7 +31,7 @@ pub fn go_json(value: &Value) -> String {
     out
 }
 
-/// JSON with its keys in order, except in a label selector: that is a struct, and has its labels first.
+/// JSON with sorted keys, except in a label selector: in Go that is a struct, whose `matchLabels` come first.
 fn in_order_of_structs(value: &Value) -> String {
     let plain = value.to_string();
     if !plain.contains(r#""matchExpressions":"#) {
@@ -72,12 +70,12 @@ pub(crate) fn go_float(value: f64) -> String {
     }
 }
 
-/// Whether Go counts a character as printable: letters, marks, numbers, punctuation, symbols and the space.
+/// True if Go counts a character as printable: letters, marks, numbers, punctuation, symbols and the space.
 pub(crate) fn is_printable(c: char) -> bool {
     if c.is_ascii() {
         return matches!(c, ' '..='~');
     }
-    // Rust escapes what it cannot print, and a mark only at the start of text: hence the letter before it.
+    // Rust escapes unprintable characters, and a mark only at the start of text: hence the letter before it.
     let mut escaped = ['a', c]
         .iter()
         .collect::<String>()

@@ -1,8 +1,8 @@
-//! Requests as plain data: which resource, which verb, which options go in; an `http::Request` comes out.
+//! Builds requests: a resource, a verb and options in; an `http::Request` out.
 //!
-//! Nothing is sent here. The URI has only path and query; who sends it adds the host. [`CollectionRequests`] asks
-//! for many objects or a new one, [`ObjectRequests`] for one object or one of its subresources. Names that
-//! would lead out of their place in the path are refused before anything is sent.
+//! Nothing is sent here. The URI has only path and query; the sender adds the host. [`CollectionRequests`] addresses
+//! many objects or a new one, [`ObjectRequests`] one object or one of its subresources. Names that would change the
+//! structure of the path are refused.
 
 pub mod accept;
 mod path;
@@ -58,7 +58,7 @@ impl<'a> CollectionRequests<'a> {
         Self::in_namespace(resource, "")
     }
 
-    /// The objects of one namespace; an empty one stands for the whole cluster.
+    /// The objects of one namespace; an empty namespace means the whole cluster.
     pub fn in_namespace(resource: &'a Resource, namespace: &'a str) -> Self {
         Self {
             resource,
@@ -67,7 +67,7 @@ impl<'a> CollectionRequests<'a> {
         }
     }
 
-    /// The encodings the answer may have, one of [`accept`]; JSON where nothing is said.
+    /// Sets the accepted encodings, one of [`accept`]. The default is JSON.
     pub fn accepting(self, accept: &'a str) -> Self {
         Self { accept, ..self }
     }
@@ -131,14 +131,13 @@ impl<'a> CollectionRequests<'a> {
 }
 
 impl<'a> ObjectRequests<'a> {
-    /// The encodings the answer may have, one of [`accept`].
+    /// Sets the accepted encodings, one of [`accept`].
     pub fn accepting(mut self, accept: &'a str) -> Self {
         self.collection.accept = accept;
         self
     }
 
-    /// A part of the object with verbs of its own: `status`, `scale`, `eviction`, `binding`, `token`,
-    /// `approval`, `finalize` …
+    /// Addresses a subresource: `status`, `scale`, `eviction`, `binding`, `token`, `approval`, `finalize` …
     pub fn subresource(self, subresource: &'a str) -> Self {
         Self {
             subresource: Some(subresource),
@@ -146,22 +145,22 @@ impl<'a> ObjectRequests<'a> {
         }
     }
 
-    /// Reads it.
+    /// Reads the object.
     pub fn get(&self, options: &GetOptions) -> Result<Request<Vec<u8>>, RequestError> {
         self.build(Method::GET, &options.to_query(), None)
     }
 
-    /// Posts to a subresource: evicts, binds, asks for a token.
+    /// Posts to a subresource: evicts, binds, requests a token.
     pub fn create(&self, body: Payload, options: &CreateOptions) -> Result<Request<Vec<u8>>, RequestError> {
         self.build(Method::POST, &options.to_query(), Some(body))
     }
 
-    /// Replaces it.
+    /// Replaces the object.
     pub fn update(&self, body: Payload, options: &UpdateOptions) -> Result<Request<Vec<u8>>, RequestError> {
         self.build(Method::PUT, &options.to_query(), Some(body))
     }
 
-    /// Changes it by a patch.
+    /// Patches the object.
     pub fn patch(
         &self,
         kind: PatchKind,
@@ -172,7 +171,7 @@ impl<'a> ObjectRequests<'a> {
         self.build(Method::PATCH, &options.to_query(), Some(patch))
     }
 
-    /// Changes it to what the configuration, in JSON or YAML, says about it.
+    /// Applies a configuration, in JSON or YAML (server-side apply).
     pub fn apply(
         &self,
         configuration: Vec<u8>,
@@ -182,7 +181,7 @@ impl<'a> ObjectRequests<'a> {
         self.build(Method::PATCH, &options.to_query(), Some(configuration))
     }
 
-    /// Deletes it.
+    /// Deletes the object.
     pub fn delete(&self, options: &DeleteOptions) -> Result<Request<Vec<u8>>, RequestError> {
         self.build(Method::DELETE, "", Some(Payload::delete_options(options)))
     }
@@ -192,7 +191,7 @@ impl<'a> ObjectRequests<'a> {
         self.subresource("log").connect(&options.to_query())
     }
 
-    /// Runs a command in a pod. Who sends it adds the upgrade headers, here and in the two below.
+    /// Runs a command in a pod. The sender adds the upgrade headers, as for attach and port-forward.
     pub fn exec(&self, options: &ExecOptions) -> Result<Request<Vec<u8>>, RequestError> {
         self.subresource("exec").connect(&options.to_query())
     }
@@ -207,8 +206,8 @@ impl<'a> ObjectRequests<'a> {
         self.subresource("portforward").connect(&options.to_query())
     }
 
-    /// Calls the pod, service or node behind the server's proxy. `target` is a path with an optional query,
-    /// percent-encoded by the caller, who alone knows what it means.
+    /// Calls a pod, service or node through the server's proxy. `target` is a path with an optional query, already
+    /// percent-encoded.
     pub fn proxy(
         &self,
         method: Method,

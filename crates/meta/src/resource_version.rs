@@ -1,4 +1,4 @@
-//! The version of an object or a list: opaque text that can be compared since Kubernetes v1.35.
+//! The version of an object or a list: opaque text, comparable since Kubernetes v1.35.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -11,8 +11,8 @@ use crate::quote::quote;
 
 /// A `resourceVersion`.
 ///
-/// Clients send back what they were given. Two versions of one resource that are both decimal numbers without
-/// leading zeros compare by value: by length, then as text, so that no size of number overflows.
+/// Clients send back the text they were given. Two versions of one resource that are both decimal numbers without
+/// leading zeros compare by value: by length, then as text, so that numbers of any size compare.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ResourceVersion(Box<str>);
@@ -23,12 +23,12 @@ impl ResourceVersion {
         Self(text.into())
     }
 
-    /// Not set: a read asks for the most recent state.
+    /// Unset: a read returns the most recent state.
     pub fn unset() -> Self {
         Self::default()
     }
 
-    /// `"0"`: a read is content with any state the server has at hand.
+    /// `"0"`: a read may return any state the server has cached.
     pub fn any() -> Self {
         Self::new("0")
     }
@@ -38,30 +38,30 @@ impl ResourceVersion {
         &self.0
     }
 
-    /// Whether no version is set.
+    /// True if no version is set.
     pub fn is_unset(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether this is `"0"`, "any state".
+    /// True if this is `"0"`, "any state".
     pub fn is_any(&self) -> bool {
         &*self.0 == "0"
     }
 
-    /// Which of two versions of the same resource is newer; `None` unless both are decimal numbers greater
-    /// than zero without leading zeros, the only ones with an order.
+    /// The order of two versions of the same resource. `None` unless both are decimal numbers greater than zero
+    /// without leading zeros; no others are ordered.
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         let (a, b) = (self.number()?, other.number()?);
         Some(a.len().cmp(&b.len()).then_with(|| a.cmp(b)))
     }
 
-    /// The number a server's store counts with; no version is 0. Anything but a number is refused in Kubernetes'
-    /// words.
+    /// The version as a number, as a server's store counts; unset is 0. Other text is refused with Kubernetes'
+    /// message.
     pub fn to_revision(&self) -> Result<u64, FieldError> {
         if self.is_unset() {
             return Ok(0);
         }
-        // Rust takes a plus sign, Go does not.
+        // Rust accepts a plus sign, Go does not.
         let digits = self.0.bytes().all(|byte| byte.is_ascii_digit());
         let why = match self.0.parse::<u64>() {
             Ok(revision) if digits => return Ok(revision),
@@ -76,7 +76,7 @@ impl ResourceVersion {
         ))
     }
 
-    /// The digits, if this version has an order.
+    /// The digits, if this version is ordered.
     fn number(&self) -> Option<&str> {
         let digits = self.0.bytes().all(|byte| byte.is_ascii_digit());
         (digits && !self.0.is_empty() && !self.0.starts_with('0')).then_some(&*self.0)

@@ -1,7 +1,7 @@
-//! The answer to a request that yields no object: `Status`, with what went wrong and what to do about it.
+//! `Status`: the answer to a request that returns no object.
 //!
-//! A server builds one with a constructor ([`Status::not_found`] …), a client reads one from an answer and asks
-//! questions ([`Status::is_not_found`] …). Nobody matches on codes or texts.
+//! A server builds one with a constructor ([`Status::not_found`] …). A client reads one from an answer and calls
+//! predicates ([`Status::is_not_found`] …) instead of matching on codes or texts.
 
 mod access;
 mod failures;
@@ -18,41 +18,41 @@ pub use access::AccessDenied;
 
 use crate::ListMeta;
 
-/// A Kubernetes `Status`, the body of every failed request and of some successful ones.
+/// A Kubernetes `Status`: the body of every failed request and of some successful ones.
 ///
-/// It prints as its message and is an error, so that callers can pass it on with `?`.
+/// It prints as its message and implements `Error`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Status {
-    /// List metadata: an expired continue token carries its replacement here.
+    /// List metadata. For an expired continue token, it carries the replacement token.
     #[serde(deserialize_with = "null_as_default")]
     pub metadata: ListMeta,
-    /// Whether the request did what it was asked for.
+    /// Success or failure.
     pub status: Outcome,
-    /// What happened, for people.
+    /// The message, for people.
     pub message: String,
-    /// What happened, for programs; empty where the server has no word for it.
+    /// The reason, for programs; empty if the server has none.
     pub reason: StatusReason,
-    /// What it happened to. Boxed, because a `Status` is the error of many functions that hardly ever fail.
+    /// The object concerned. Boxed, because a `Status` is the error of many functions that rarely fail.
     pub details: Option<Box<StatusDetails>>,
-    /// The HTTP status code; 0 where the answer does not repeat it.
+    /// The HTTP status code; 0 if the body does not repeat it.
     pub code: i32,
 }
 
-/// Whether a request did what it was asked for.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It did.
+    /// It succeeded.
     Success,
-    /// It did not.
+    /// It failed.
     Failure,
-    /// The answer does not say, or not in a known word.
+    /// The body has no outcome, or an unknown one.
     #[default]
     #[serde(other)]
     Unstated,
 }
 
-/// What a [`Status`] is about.
+/// The object a [`Status`] is about, and the causes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StatusDetails {
@@ -68,36 +68,36 @@ pub struct StatusDetails {
     /// The object's uid.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub uid: String,
-    /// The single faults.
+    /// The single errors.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub causes: Vec<StatusCause>,
-    /// How long to wait before trying again; 0 says nothing.
+    /// Seconds to wait before a retry; 0 if unset.
     #[serde(skip_serializing_if = "is_zero")]
     pub retry_after_seconds: i32,
 }
 
-/// One fault among those a [`Status`] reports.
+/// One of the errors a [`Status`] reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StatusCause {
-    /// What kind of fault, for programs: `FieldValueInvalid`, `ResourceVersionTooLarge` …
+    /// The kind of error, for programs: `FieldValueInvalid`, `ResourceVersionTooLarge` …
     #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: Cow<'static, str>,
-    /// What is wrong, for people.
+    /// The error, for people.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub message: String,
-    /// The field at fault.
+    /// The field concerned.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub field: String,
 }
 
-/// The word in `reason`. Servers may send words this list does not have; they are kept.
+/// The `reason` of a status. Unknown reasons from servers are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StatusReason(Cow<'static, str>);
 
 impl StatusReason {
-    /// No word.
+    /// No reason.
     pub const UNKNOWN: Self = Self(Cow::Borrowed(""));
     /// 401.
     pub const UNAUTHORIZED: Self = Self(Cow::Borrowed("Unauthorized"));
@@ -109,15 +109,15 @@ impl StatusReason {
     pub const ALREADY_EXISTS: Self = Self(Cow::Borrowed("AlreadyExists"));
     /// 409 on an update.
     pub const CONFLICT: Self = Self(Cow::Borrowed("Conflict"));
-    /// 410, the older word.
+    /// 410, the older reason.
     pub const GONE: Self = Self(Cow::Borrowed("Gone"));
     /// 422.
     pub const INVALID: Self = Self(Cow::Borrowed("Invalid"));
-    /// 500: the server knows that it could not finish in time; try again.
+    /// 500: the server could not finish in time; retry.
     pub const SERVER_TIMEOUT: Self = Self(Cow::Borrowed("ServerTimeout"));
-    /// 500: an object in the store cannot be read.
+    /// 500: a stored object cannot be read.
     pub const STORE_READ_ERROR: Self = Self(Cow::Borrowed("StorageReadError"));
-    /// 504: the request may still be under way.
+    /// 504: the request may still be in progress.
     pub const TIMEOUT: Self = Self(Cow::Borrowed("Timeout"));
     /// 429.
     pub const TOO_MANY_REQUESTS: Self = Self(Cow::Borrowed("TooManyRequests"));
@@ -133,17 +133,17 @@ impl StatusReason {
     pub const UNSUPPORTED_MEDIA_TYPE: Self = Self(Cow::Borrowed("UnsupportedMediaType"));
     /// 500.
     pub const INTERNAL_ERROR: Self = Self(Cow::Borrowed("InternalError"));
-    /// 410: the version asked for is no longer kept.
+    /// 410: the requested version was compacted.
     pub const EXPIRED: Self = Self(Cow::Borrowed("Expired"));
     /// 503.
     pub const SERVICE_UNAVAILABLE: Self = Self(Cow::Borrowed("ServiceUnavailable"));
 
-    /// Any word.
+    /// Any reason.
     pub fn new(word: impl Into<Cow<'static, str>>) -> Self {
         Self(word.into())
     }
 
-    /// The word on the wire.
+    /// The text on the wire.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -156,13 +156,12 @@ impl fmt::Display for StatusReason {
 }
 
 impl Status {
-    /// What stands in `kind`.
+    /// The `kind` of the object.
     pub const KIND: &'static str = "Status";
-    /// What stands in `apiVersion`.
+    /// The `apiVersion` of the object.
     pub const API_VERSION: &'static str = "v1";
 
-    /// The status line that goes with this body: 200 where a success names no code, 500 where a failure names
-    /// none that exists.
+    /// The HTTP status of this body: 200 for a success without a code, 500 for a failure without a valid one.
     pub fn http_status(&self) -> http::StatusCode {
         let fallback = match self.is_success() {
             true => http::StatusCode::OK,
@@ -183,7 +182,7 @@ impl fmt::Display for Status {
 impl std::error::Error for Status {}
 
 impl Serialize for Status {
-    /// In the order a Kubernetes server writes the fields, leaving out what it leaves out.
+    /// Writes the fields in the order of a Kubernetes server, and omits the same ones.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut out = serializer.serialize_struct("Status", 8)?;
         out.serialize_field("kind", Self::KIND)?;
@@ -208,7 +207,7 @@ impl Serialize for Status {
     }
 }
 
-/// Go servers write `null` for what is empty in some places.
+/// Go servers write `null` for some empty values.
 fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

@@ -15,7 +15,7 @@ const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// A point in time. In protobuf it is seconds and nanoseconds; in JSON, RFC 3339 text in UTC.
 ///
-/// The two numbers are kept, not a calendar: most times are only compared or passed on.
+/// It is not converted to a calendar: most times are only compared or copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Time {
     /// Seconds since 1970-01-01T00:00:00Z; negative before.
@@ -28,9 +28,9 @@ pub struct Time {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not an RFC 3339 time: {reason}")]
 pub struct ParseTimeError {
-    /// What was given.
+    /// The text given.
     pub text: String,
-    /// What is wrong with it.
+    /// The reason it is invalid.
     pub reason: String,
 }
 
@@ -40,8 +40,8 @@ impl Time {
         Self { seconds, nanos: 0 }
     }
 
-    /// Reads what [`to_rfc3339`](Self::to_rfc3339) writes, which is how servers write times; `None` for any other text,
-    /// be it a time or not. Parsing all that RFC 3339 allows costs six times as much, for every object of a list.
+    /// Parses exactly the form [`to_rfc3339`](Self::to_rfc3339) writes, which is how servers write times; `None` for
+    /// any other text. Parsing all of RFC 3339 costs six times as much, for every object of a list.
     pub fn from_rfc3339_seconds(text: &[u8]) -> Option<Self> {
         let &[
             c,
@@ -80,7 +80,7 @@ impl Time {
         ))
     }
 
-    /// As a calendar crate has it; `None` beyond the years it can name.
+    /// As a calendar type; `None` outside its range of years.
     pub fn to_timestamp(self) -> Option<Timestamp> {
         Timestamp::new(self.seconds, self.nanos).ok()
     }
@@ -98,13 +98,13 @@ impl Time {
     fn format(self, format: &str) -> String {
         match self.to_utc() {
             Some(date) => date.strftime(format).to_string(),
-            // Outside the years -9999 to 9999 no RFC 3339 text exists; the number is the honest rest.
+            // RFC 3339 has no text for years outside -9999 to 9999.
             None => format!("@{}", self.seconds),
         }
     }
 
-    /// Date and time in UTC. A [`Timestamp`] has to have a date in every time zone, and so ends a day before the year
-    /// 9999 does, whose last second is how some write "never".
+    /// Date and time in UTC. A [`Timestamp`] must have a date in every time zone, so it ends a day before the year
+    /// 9999 does. The last second of that year is a common way to write "never".
     pub fn to_utc(self) -> Option<DateTime> {
         let nanos = SignedDuration::from_nanos(i64::from(self.nanos));
         let since = SignedDuration::from_secs(self.seconds).checked_add(nanos)?;
@@ -164,7 +164,7 @@ impl FromStr for Time {
     }
 }
 
-/// A time of the last days there are, which [`Timestamp`] does not have.
+/// Parses a time of the last days of the year 9999, which [`Timestamp`] cannot represent.
 fn in_last_days(text: &str) -> Option<Time> {
     let pieces = Pieces::parse(text)
         .ok()
@@ -203,7 +203,7 @@ fn two_digits(tens: u8, ones: u8) -> Option<i64> {
     (tens < 10 && ones < 10).then(|| i64::from(tens * 10 + ones))
 }
 
-/// Days of the Gregorian calendar; `None` for a day that no month has.
+/// Days since 1970-01-01 in the Gregorian calendar; `None` for a date that does not exist.
 fn days_since_1970(year: i64, month: i64, day: i64) -> Option<i64> {
     const DAYS_BEFORE: [i64; 13] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365];
     let index = usize::try_from(month - 1).ok()?;
@@ -213,7 +213,7 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> Option<i64> {
     if day < 1 || day > after - before + i64::from(leap_february) {
         return None;
     }
-    // The 29th of February of this year counts from March on, those of earlier years always do.
+    // The leap day of this year counts from March on; those of earlier years always count.
     let past = year - 1;
     let leap_days = past / 4 - past / 100 + past / 400 + i64::from(is_leap && month > 2);
     const DAYS_TO_1970: i64 = 719_162;

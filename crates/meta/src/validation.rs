@@ -1,9 +1,9 @@
-//! Rules for what every object carries: names, labels, annotations, finalizers, owners.
+//! Validation of metadata: names, labels, annotations, finalizers, owners.
 //!
-//! The rules for a single piece of text ([`dns1123_label`], [`qualified_name`] …) return the reasons it breaks
-//! them, none if it keeps them. The rules for parts of an object ([`object_meta`], [`label_selector`] …) return
-//! [`FieldError`]s that say where. All texts are Kubernetes' own. Types are not checked here: a label that is a
-//! number has been refused when the object was decoded. Rules of single kinds are not here either.
+//! Rules for a single text ([`dns1123_label`], [`qualified_name`] …) return the reasons it is invalid, or none. Rules
+//! for parts of an object ([`object_meta`], [`label_selector`] …) return [`FieldError`]s. All texts are Kubernetes'
+//! own. JSON types are not checked here: decoding has already refused a label that is a number. Rules of single kinds
+//! are in their kinds.
 //!
 //! [`FieldError`]: crate::FieldError
 

@@ -1,4 +1,4 @@
-//! What a real v1.37 server was asked and what it answered, against this crate's requests, options and statuses.
+//! Recorded requests and answers of a real v1.37 server, against this crate's requests, options and statuses.
 //!
 //! `goldens/wire` holds recorded exchanges, one case per file. Every recorded request that this crate can express is
 //! read back into options and built again; every recorded failure is read, asked, and written again.
@@ -186,7 +186,7 @@ fn recorded_failures_answer_the_question_they_are_about() {
     assert!(asked.len() >= 12, "questions never asked: {asked:?}");
 }
 
-/// Where a request goes, read from its path.
+/// The target of a request, parsed from its path.
 struct Target {
     resource: Resource,
     namespace: String,
@@ -441,7 +441,7 @@ fn recorded_nonsense_is_refused_as_it_was() {
                 );
                 refused += 1;
             }
-            // Refused for another reason before anyone looked at the options.
+            // Refused for another reason before the options were checked.
             Some(Err(_)) => assert!(
                 exchange.response["status"].as_u64() >= Some(400),
                 "{}",

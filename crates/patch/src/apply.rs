@@ -1,12 +1,12 @@
-//! Server-side apply: a manager says what it wants, the server works out the rest.
+//! Server-side apply.
 //!
-//! 1. The configuration is laid over the live object.
-//! 2. What the manager wanted last time, does not want now, and nobody else has, is taken out.
-//! 3. What others manage and would change is a conflict, unless the manager insists, or inherits it from client-side
-//!    apply ([`last_applied`]); then it becomes its own.
+//! 1. The configuration is merged into the live object.
+//! 2. Fields the manager applied last time, does not apply now, and no other manager owns, are removed.
+//! 3. A change to a field that another manager owns is a conflict, unless the apply is forced or the field is
+//!    inherited from client-side apply ([`last_applied`]); then the manager becomes its owner.
 //!
-//! The result is an object with its managers, or the list of conflicts. Defaulting, validation and storing are the
-//! caller's.
+//! The result is the merged object with its managers, or the list of conflicts. Defaulting, validation and storing are
+//! left to the caller.
 
 use std::fmt;
 
@@ -25,21 +25,21 @@ use crate::managed_fields::{
 };
 use crate::typed::{ensure_named_fields, merge, remove};
 
-/// Who is said to have set what was there before anybody was tracked.
+/// The manager of fields that were set before managed fields were tracked.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// Why a configuration is not applied.
+/// The reason a configuration cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
-    /// It does not fit the schema.
+    /// It does not match the schema.
     #[error(transparent)]
     Configuration(#[from] ConfigurationError),
-    /// Others manage what it would change.
+    /// Other managers own fields it would change.
     #[error(transparent)]
     Conflicts(#[from] Conflicts),
 }
 
-/// What others manage and the configuration would change.
+/// Fields that other managers own and the configuration would change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflicts(Vec<Conflict>);
 
@@ -48,7 +48,7 @@ impl std::error::Error for Conflicts {}
 /// One field in conflict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Who has it: `"kubectl-scale" using apps/v1`.
+    /// The owner: `"kubectl-scale" using apps/v1`.
     pub manager: String,
     /// The field: `.spec.replicas`.
     pub field: String,
@@ -57,33 +57,33 @@ pub struct Conflict {
 /// An object to which a configuration was applied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
-    /// The merged object, which still has the live object's `managedFields`.
+    /// The merged object, still with the live object's `managedFields`.
     pub object: Value,
-    /// The managers that should take their place.
+    /// The managers that replace them.
     pub managers: Managers,
-    /// Where it differs from the live object.
+    /// The difference from the live object.
     pub difference: Difference,
 }
 
 /// Applies configurations to objects of one type, for one manager.
 #[derive(Clone, Copy)]
 pub struct Applier<'a> {
-    /// What objects are made of.
+    /// The schema of the objects.
     pub schema: &'a Schema,
     /// The type of the objects.
     pub root: TypeId,
-    /// Where the configuration is sent to.
+    /// The endpoint that receives the configuration.
     pub endpoint: &'a Endpoint<'a>,
-    /// Who applies.
+    /// The manager that applies.
     pub writer: &'a Writer<'a>,
-    /// Whether fields are taken from other managers.
+    /// True to take fields from other managers.
     pub force: bool,
 }
 
 impl Applier<'_> {
-    /// Lays `config` over `live`, which is [`empty_object`], with no managers, when the object is new.
+    /// Merges `config` into `live`. For a new object, `live` is [`empty_object`], without managers.
     ///
-    /// What the endpoint resets is in the merged object all the same; whoever stores it leaves it out.
+    /// Fields the endpoint resets are still in the merged object; the caller leaves them out.
     pub fn apply(&self, live: &Value, managers: Managers, config: &Value) -> Result<Applied, ApplyError> {
         let Self {
             schema,
@@ -102,7 +102,7 @@ impl Applier<'_> {
         let version_before = std::mem::replace(&mut entry.api_version, writer.api_version.into());
         let wanted_before = match version_before == writer.api_version {
             true => entry.fields.replace(&wanted),
-            // The same names may mean something else.
+            // In another version the same names may have another meaning.
             false => Some(std::mem::replace(&mut entry.fields, OwnedFields::stored(&wanted))),
         };
 
@@ -122,7 +122,7 @@ impl Applier<'_> {
         if !force {
             refuse_conflicts(schema, root, live, &managers, writer, &changes)?;
         }
-        // Who only agrees with what is there has done nothing at any time. What the endpoint resets counts here.
+        // An apply that changes nothing does not update the time. Fields the endpoint resets count as changes here.
         if !difference.is_nowhere() {
             managers.entry(Operation::Apply, writer).set_time(writer);
         }
@@ -135,7 +135,7 @@ impl Applier<'_> {
         })
     }
 
-    /// Takes out what a manager wanted last time, does not want now, and nobody else has.
+    /// Removes the fields a manager applied last time, does not apply now, and no other manager owns.
     fn prune(
         &self,
         merged: &mut Value,
@@ -150,7 +150,7 @@ impl Applier<'_> {
             writer,
             ..
         } = *self;
-        // What nobody manages counts here: the name is in `metadata`, so `metadata` stays.
+        // Unmanaged fields count here: because `metadata.name` is set, `metadata` stays.
         let stated = field_set(schema, root, config)?;
         if endpoint.versions.is_none() {
             let needed = managers.all_fields(None).union(&stated);
@@ -175,7 +175,7 @@ impl Applier<'_> {
         };
         let dropped = superfluous(schema, root_before, before.fields, &needed(before.api_version));
         remove(schema, root_before, &mut pruned, &dropped);
-        // What is gone in another version, and somebody has there, comes back.
+        // A field removed by conversion is restored if a manager still owns it in another version.
         for version in managers.other_versions(before.api_version) {
             let both = (
                 endpoint.convert(merged, version),
@@ -200,21 +200,21 @@ impl Applier<'_> {
     }
 }
 
-/// What a manager wanted last time.
+/// The fields a manager applied last time.
 struct Before<'a> {
     api_version: &'a str,
     fields: &'a FieldSet,
 }
 
-/// What of some fields is not needed, with all that only held it.
+/// The fields that are not needed, with the structs that only led to them.
 fn superfluous(schema: &Schema, root: TypeId, fields: &FieldSet, needed: &FieldSet) -> FieldSet {
     let mut superfluous = ensure_named_fields(schema, root, fields);
     superfluous.subtract(&ensure_named_fields(schema, root, needed));
     superfluous
 }
 
-/// An object that nobody is said to manage gets a manager for all that is in it, so that the first apply meets
-/// conflicts instead of taking everything over in silence.
+/// Gives an object without managers one that owns every field, so that the first apply meets conflicts instead of
+/// silently taking everything over.
 fn with_history(
     schema: &Schema,
     root: TypeId,
@@ -233,7 +233,7 @@ fn with_history(
             name: BEFORE_FIRST_APPLY.into(),
             operation: Operation::Update,
             api_version: api_version.into(),
-            // When it was noticed; nobody knows when it was written.
+            // The time of this apply; when the fields were written is unknown.
             time: time.map(|time| Time::from_seconds(time.seconds)),
             subresource: Default::default(),
             fields: all.changed.into(),
@@ -242,7 +242,7 @@ fn with_history(
     managers
 }
 
-/// Refuses a change of what others manage, except for what the writer inherits.
+/// Refuses changes to fields other managers own, except for those the writer inherits.
 fn refuse_conflicts(
     schema: &Schema,
     root: TypeId,
@@ -279,7 +279,7 @@ fn conflicts(managers: &Managers, writer: &Writer<'_>, changes: &Changes, inheri
     Conflicts(found)
 }
 
-/// What a manager has of what changes.
+/// The changed fields a manager owns.
 fn contested(manager: &Manager, changes: &Changes, inherited: &FieldSet) -> Vec<String> {
     match changes.in_version(&manager.api_version) {
         Some(change) if manager.fields.count(&change.changed) > 0 => {
@@ -290,7 +290,7 @@ fn contested(manager: &Manager, changes: &Changes, inherited: &FieldSet) -> Vec<
     }
 }
 
-/// `"m1"` for appliers; others are named with where and when they wrote.
+/// `"m1"` for appliers; updaters are printed with version, subresource and time.
 fn described(manager: &Manager) -> String {
     let mut text = format!("{:?}", manager.name);
     if !manager.subresource.is_empty() {
@@ -303,26 +303,26 @@ fn described(manager: &Manager) -> String {
 }
 
 impl Conflicts {
-    /// Every field in conflict, ordered by manager; those of one as its set has them.
+    /// Every field in conflict, ordered by manager, then in the order of its field set.
     pub fn entries(&self) -> &[Conflict] {
         &self.0
     }
 
-    /// The fields, whoever has them.
+    /// The fields, without their managers.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|conflict| conflict.field.as_str())
     }
 }
 
 impl Conflict {
-    /// The cause as a Status lists it.
+    /// The message of the cause in a `Status`.
     pub fn message(&self) -> String {
         format!("conflict with {}", self.manager)
     }
 }
 
 impl fmt::Display for Conflicts {
-    /// One conflict on one line, several below their managers.
+    /// One conflict on one line; several are grouped by manager.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let [only] = self.0.as_slice() {
             return write!(f, "conflict with {}: {}", only.manager, only.field);
@@ -362,7 +362,7 @@ mod tests {
         }
     }
 
-    /// The object and its managers after an apply that may say everything.
+    /// The object and its managers after an apply at an endpoint that resets nothing.
     fn apply(
         live: &Value,
         managers: Managers,
@@ -373,7 +373,7 @@ mod tests {
         apply_but(&FieldSet::new(), live, managers, config, manager, force)
     }
 
-    /// The object and its managers after an apply that may not say some things.
+    /// The object and its managers after an apply at an endpoint that resets some fields.
     fn apply_but(
         reset: &FieldSet,
         live: &Value,
@@ -401,7 +401,7 @@ mod tests {
         Ok((applied.object, applied.managers))
     }
 
-    /// Applies one after the other to an object that is not there at first.
+    /// Applies one after the other, starting without an object.
     fn apply_all(configs: &[(&str, Value)]) -> Result<(Value, Managers), ApplyError> {
         let (schema, root) = service();
         let start = (empty_object(schema, root), Managers::new());
@@ -447,7 +447,7 @@ mod tests {
         assert_eq!(ports(&object), "80 81");
         let (object, managers) = apply(&object, managers, &with_ports(&[]), "m1", false).unwrap();
         assert_eq!(ports(&object), "81");
-        // Nothing is left to m1.
+        // m1 owns nothing any more.
         assert_eq!(managers.entries().len(), 1);
     }
 
@@ -459,7 +459,7 @@ mod tests {
             error.to_string(),
             "conflicts with \"m1\":\n- .spec.externalName\n- .spec.type"
         );
-        // The same value is shared, not fought over.
+        // Equal values are co-owned, not in conflict.
         let (_, managers) = apply_all(&[("m1", typed("ClusterIP")), ("m2", typed("ClusterIP"))]).unwrap();
         assert_eq!(managers.entries().len(), 2);
     }
@@ -477,6 +477,18 @@ mod tests {
         check(
             json!({"spec": {"ports": "x"}}),
             ".spec.ports: expected list, got &{x}",
+        );
+        check(
+            json!({"spec": {"type": 5}}),
+            ".spec.type: expected string, got &value.valueUnstructured{Value:5}",
+        );
+        check(
+            json!({"spec": {"publishNotReadyAddresses": "x"}}),
+            ".spec.publishNotReadyAddresses: expected boolean, got &{x}",
+        );
+        check(
+            json!({"spec": {"healthCheckNodePort": ["x"]}}),
+            ".spec.healthCheckNodePort: expected numeric (int or float), got []interface {}",
         );
     }
 
@@ -507,8 +519,8 @@ mod tests {
         })
     }
 
-    /// What an object says: without empty structs and lists, which mean nothing, and with lists in one order,
-    /// because apply promises none among items of different managers.
+    /// The object without empty structs and lists, which have no effect, and with lists sorted: apply does not define
+    /// the order among items of different managers.
     fn meaning(object: Value) -> Value {
         let is_empty = |value: &Value| match value {
             Value::Object(fields) => fields.is_empty(),

@@ -1,11 +1,11 @@
-//! Which fields differ between two states of an object, as paths that managers can own.
+//! Compares two states of an object by field paths, as managers own them.
 //!
-//! What the new state has alone or with another value is *changed*, what the old has alone *removed*. A map or list
-//! that is new is a path itself (`data`), and so is everything in it (`data.k`): whoever brings a map into being owns
-//! the map too. A field that is `null` is there, only empty.
+//! A path with a new or another value is *changed*, one that is only in the old state is *removed*. A new map or list
+//! is a path itself (`data`), and so is everything in it (`data.k`): the manager that creates a map owns the map too.
+//! A field that is `null` is present but empty.
 //!
-//! Nearly all of two states is the same. Where they differ is found without a look at the schema ([`Difference`]);
-//! only there values are looked up and paths made.
+//! Two states are nearly always almost equal. The differences are found without the schema ([`Difference`]); paths
+//! are built only there.
 
 use std::cmp::Ordering;
 
@@ -16,13 +16,13 @@ use watchkeeper_wire::schema::{Schema, TypeId};
 use crate::field_set::{FieldSet, Node, PathElement};
 use crate::structure::{KeyedList, Place, Structure, identified, identity, is_same_item};
 
-/// Most comparisons of items with each other: where more would be needed, items are sorted.
+/// The largest number of item comparisons; beyond it, items are sorted.
 const MAX_IN_PLACE: usize = 1000;
 
-/// How one state of an object differs from another.
+/// The difference between two states of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// Paths that only the new state has, or that have another value there.
+    /// Paths that are new or have another value.
     pub changed: FieldSet,
     /// Paths that only the old state has.
     pub removed: FieldSet,
@@ -33,7 +33,7 @@ pub fn compare(schema: &Schema, root: TypeId, old: &Value, new: &Value) -> Compa
     compare_at(schema, root, old, new, &Difference::between(old, new))
 }
 
-/// As [`compare`], for states of which it is known where they differ.
+/// Like [`compare`], with a known difference.
 pub(crate) fn compare_at(
     schema: &Schema,
     root: TypeId,
@@ -49,13 +49,13 @@ pub(crate) fn compare_at(
 }
 
 impl Comparison {
-    /// Whether the two states are the same.
+    /// True if the two states are equal.
     pub fn is_same(&self) -> bool {
         self.changed.is_empty() && self.removed.is_empty()
     }
 }
 
-/// How the two states of one value differ, in paths.
+/// The difference between two states of one value, as paths.
 #[derive(Default)]
 struct Paths {
     changed: Node,
@@ -63,7 +63,7 @@ struct Paths {
 }
 
 impl Paths {
-    /// Another value, which cannot be looked into.
+    /// Another value without parts.
     fn changed() -> Self {
         Self {
             changed: Node::MEMBER,
@@ -85,14 +85,14 @@ impl Paths {
         }
     }
 
-    /// Takes up the difference one step below.
+    /// Adds the difference of a child.
     fn add(&mut self, element: impl Fn() -> PathElement, below: Self) {
         self.changed.below.add(&element, below.changed);
         self.removed.below.add(&element, below.removed);
     }
 }
 
-/// Two values, and where they differ.
+/// Compares two values, given their difference.
 fn both(place: Place<'_>, old: &Value, new: &Value, difference: &Difference) -> Paths {
     if difference.is_nowhere() {
         return Paths::default();
@@ -100,7 +100,7 @@ fn both(place: Place<'_>, old: &Value, new: &Value, difference: &Difference) -> 
     let structure = place.structure();
     match structure {
         Structure::Scalar | Structure::Atomic => Paths::changed(),
-        // What was something else is something else: it is not looked into.
+        // A value that changed its JSON type has no parts in common.
         Structure::Deduced if !(old.is_object() && new.is_object()) => deduced(place, old, new),
         Structure::Struct(_) | Structure::Map(_) | Structure::Deduced => {
             match (old.as_object(), new.as_object()) {
@@ -116,7 +116,7 @@ fn both(place: Place<'_>, old: &Value, new: &Value, difference: &Difference) -> 
     }
 }
 
-/// Two values without a schema, one of which is no object: all of the new one is changed.
+/// Two values without a schema, one of which is not an object: all of the new one is changed.
 fn deduced(place: Place<'_>, old: &Value, new: &Value) -> Paths {
     Paths {
         changed: only(place, new),
@@ -140,7 +140,7 @@ fn maps(
         if new.is_some() && below.is_nowhere() {
             continue;
         }
-        // The fields that a type does not declare are nobody's.
+        // Undeclared fields have no owner.
         let Some(child) = place.child(structure, name) else {
             continue;
         };
@@ -155,8 +155,8 @@ fn maps(
     found
 }
 
-/// Two lists whose items stand where they stood, as nearly all do: only those that differ are told apart. `None` if
-/// others do not, or if one identity stands for several items.
+/// Compares two lists whose items kept their positions, as nearly all do. Only items that differ are compared. `None`
+/// if an item moved, or if several items have the same identity.
 fn in_place(
     item: Place<'_>,
     structure: &Structure<'_>,
@@ -190,7 +190,7 @@ fn lists(item: Place<'_>, structure: &Structure<'_>, old: &[Value], new: &[Value
     for (element, old, new) in side_by_side(groups(&old), groups(&new)) {
         let below = match (old, new) {
             (Some([(_, old)]), Some([(_, new)])) => both(item, old, new, &Difference::between(old, new)),
-            // Several under one identity are one value, like anything that cannot be told apart.
+            // Several items with the same identity are compared as one value.
             (Some(old), Some(new)) if old == new => continue,
             (Some(_), Some(_)) => Paths::changed(),
             (Some(old), None) => Paths::only_old(only_item(item, old)),
@@ -202,7 +202,7 @@ fn lists(item: Place<'_>, structure: &Structure<'_>, old: &[Value], new: &[Value
     found
 }
 
-/// A value that one state has alone: its path, and all that is below it.
+/// A value that only one state has: its path, and everything below it.
 fn only(place: Place<'_>, value: &Value) -> Node {
     let structure = place.structure();
     let mut below = FieldSet::new();
@@ -236,7 +236,7 @@ fn only_item(item: Place<'_>, values: &[(PathElement, &Value)]) -> Node {
     }
 }
 
-/// The items under each identity, in order.
+/// The items by identity, in order.
 fn groups<'i, 'v>(
     items: &'i [(PathElement, &'v Value)],
 ) -> impl Iterator<Item = (&'i PathElement, &'i [(PathElement, &'v Value)])> {
@@ -244,7 +244,7 @@ fn groups<'i, 'v>(
     groups.map(|group| (&group[0].0, group))
 }
 
-/// Two ordered sequences as one: each key once, with what either has for it.
+/// Merges two sorted sequences: each key once, with the value of either side.
 fn side_by_side<K: Ord, T>(
     old: impl Iterator<Item = (K, T)>,
     new: impl Iterator<Item = (K, T)>,
@@ -267,7 +267,7 @@ fn side_by_side<K: Ord, T>(
     })
 }
 
-/// The items of a list; none for `null` and for what is no list.
+/// The items of a list; none for `null` and other values.
 pub(crate) fn as_list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }

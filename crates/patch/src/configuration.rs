@@ -1,7 +1,7 @@
-//! Which fields a configuration sets, in the form in which managers keep them: the text of a field set.
+//! Computes the fields a configuration sets, in the stored form of a manager's fields: the text of a field set.
 //!
-//! The text is written while the configuration is read. Nearly every apply sets the fields that it set the last time:
-//! then two texts are the same, and no set is made of either.
+//! The text is written while the configuration is read. Nearly every apply sets the same fields as the last one; then
+//! the two texts are equal and no set is built.
 
 use std::ops::Range;
 
@@ -9,28 +9,29 @@ use serde_json::{Map, Value};
 use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::field_set::{FieldSet, PathElement, write_field, write_text};
-use crate::go_text::go_value;
+use crate::go_text::{go_syntax, go_type, go_value};
 use crate::structure::{Place, Structure, Wants, identity};
 
 static NO_FIELDS: FieldSet = FieldSet::new();
 
-/// What is not written of the fields that a configuration sets.
+/// The fields omitted from the fields of a configuration.
 #[derive(Clone, Copy)]
 pub(crate) struct LeftOut<'s> {
-    /// Paths that are not, though what is below them is.
+    /// Omitted paths; the paths below them are kept.
     pub(crate) paths: &'s FieldSet,
-    /// Paths that are not, with all that is below them.
+    /// Paths omitted with everything below them.
     pub(crate) subtrees: &'s FieldSet,
 }
 
 impl<'s> LeftOut<'s> {
-    /// As it is below most steps.
+    /// Nothing is omitted below most steps.
     const NOTHING: LeftOut<'static> = LeftOut {
         paths: &NO_FIELDS,
         subtrees: &NO_FIELDS,
     };
 
-    /// Whether the path of a field is left out, whether all below it is, and what is further below.
+    /// Returns whether the path of a field is omitted, whether everything below it is, and the omissions further
+    /// below.
     fn descend(self, name: &str) -> (bool, bool, Self) {
         if self.paths.is_empty() && self.subtrees.is_empty() {
             return (false, false, self);
@@ -42,27 +43,27 @@ impl<'s> LeftOut<'s> {
     }
 }
 
-/// A configuration that does not fit the schema.
+/// A configuration that does not match the schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {problem}")]
 pub struct ConfigurationError {
-    /// Where, as `.spec.ports`.
+    /// The path, as `.spec.ports`.
     pub path: String,
-    /// What is wrong there, in Kubernetes' words.
+    /// The error, with Kubernetes' text.
     pub problem: String,
 }
 
-/// The fields that a configuration sets.
+/// The fields a configuration sets.
 ///
-/// A struct is not a field it sets, only what stands in it; keys of maps and items of keyed lists are. An empty
-/// object or a `null` is set as such.
+/// A struct itself is not a field; its fields are. Keys of maps and items of keyed lists are fields, and so are an
+/// empty object and a `null`.
 pub fn field_set(schema: &Schema, root: TypeId, config: &Value) -> Result<FieldSet, ConfigurationError> {
     let text = field_text(schema, root, config, LeftOut::NOTHING)?;
-    // A text of ours can be read.
+    // Text written by this module can be read.
     Ok(FieldSet::read_json(&text).unwrap_or_default())
 }
 
-/// The [`field_set`] without what is left out, as [`FieldSet::write_json`] writes it.
+/// The [`field_set`] without the omitted fields, as text of [`FieldSet::write_json`].
 pub(crate) fn field_text(
     schema: &Schema,
     root: TypeId,
@@ -74,20 +75,20 @@ pub(crate) fn field_text(
     Ok(out)
 }
 
-/// Room for the fields of most configurations.
+/// Initial capacity, enough for most configurations.
 const TEXT_BYTES: usize = 2048;
 
-/// What was written of a value.
+/// The part of a value that was written.
 enum Written {
-    /// That it is set, as one thing.
+    /// The value as a whole.
     Whole,
-    /// Parts of it that are set.
+    /// Some of its parts.
     Parts,
-    /// No part of it, and it is set only if whoever holds it says so.
+    /// Nothing; the value is set only if its parent says so.
     Nothing,
 }
 
-/// Writes the object of one step; `member` says that a value made of parts is itself set.
+/// Writes the object of one step; `member` if a value with parts is itself set.
 fn write(
     place: Place<'_>,
     value: &Value,
@@ -118,12 +119,12 @@ fn write(
         }
         (Structure::Set(item), Value::Array(items)) => write_items(*item, &structure, items, out)?,
         (Structure::Keyed(list), Value::Array(items)) => write_items(list.item, &structure, items, out)?,
-        // What stands in for a struct, map or keyed list as null is set by whoever holds it.
+        // A null in place of a struct, map or keyed list is set by its parent.
         _ => {}
     }
     let has_parts = out.len() > first_part;
     match has_parts {
-        // In place of the last comma.
+        // Replaces the last comma.
         true => out.truncate(out.len() - 1),
         false => out.truncate(start),
     }
@@ -135,7 +136,7 @@ fn write(
     })
 }
 
-/// Writes fields, each with a comma behind it.
+/// Writes fields, each followed by a comma.
 fn write_fields(
     place: Place<'_>,
     structure: &Structure<'_>,
@@ -150,7 +151,7 @@ fn write_fields(
         let member = !is_left_out && (is_empty || is_map);
         let start = out.len();
         match structure {
-            // What a built-in type declares needs no escapes, and nothing else gets far.
+            // Names that a built-in type declares need no escapes; other names are refused.
             Structure::Struct(id) if !place.is_structural(*id) => {
                 out.extend_from_slice(b"\"f:");
                 out.extend_from_slice(name.as_bytes());
@@ -176,7 +177,7 @@ fn write_fields(
     Ok(())
 }
 
-/// Writes items, each with a comma behind it, in the order of their steps.
+/// Writes items, each followed by a comma, sorted by step.
 fn write_items(
     item: Place<'_>,
     structure: &Structure<'_>,
@@ -223,16 +224,21 @@ fn write_items(
 }
 
 fn check_type(place: Place<'_>, value: &Value) -> Result<(), ConfigurationError> {
-    let expected = match (place.wants(), value) {
+    let problem = match (place.wants(), value) {
         (_, Value::Null) | (Wants::Anything, _) => return Ok(()),
         (Wants::Map, Value::Object(_)) | (Wants::List, Value::Array(_)) => return Ok(()),
-        (Wants::Map, _) => "map",
-        (Wants::List, _) => "list",
+        (Wants::Text, Value::String(_)) | (Wants::Number, Value::Number(_)) => return Ok(()),
+        (Wants::Boolean, Value::Bool(_)) => return Ok(()),
+        (Wants::Map, _) => format!("expected map, got &{{{}}}", go_value(value)),
+        (Wants::List, _) => format!("expected list, got &{{{}}}", go_value(value)),
+        (Wants::Boolean, _) => format!("expected boolean, got &{{{}}}", go_value(value)),
+        (Wants::Number, _) => format!("expected numeric (int or float), got {}", go_type(value)),
+        (Wants::Text, _) => {
+            let found = go_syntax(value);
+            format!("expected string, got &value.valueUnstructured{{Value:{found}}}")
+        }
     };
-    let found = go_value(value);
-    Err(ConfigurationError::new(format!(
-        "expected {expected}, got &{{{found}}}"
-    )))
+    Err(ConfigurationError::new(problem))
 }
 
 impl ConfigurationError {
@@ -243,7 +249,7 @@ impl ConfigurationError {
         }
     }
 
-    /// The same error, seen from one step above.
+    /// Prepends one step to the path of the error.
     fn within(mut self, element: &PathElement) -> Self {
         self.path = format!("{element}{}", self.path);
         self
@@ -256,7 +262,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes the text twice: with all fields, and without the paths of the second.
+    /// Writes the text twice: with all fields, and without the paths of `without`.
     fn check(config: Value, without: Value, wanted: Value, left: Value) {
         let schema = Schema::builtin();
         let root = schema.kind("apps/v1", "Deployment").unwrap();
@@ -281,7 +287,7 @@ mod tests {
             json!({"f:kind": {}, "f:metadata": {"f:annotations": {}, "f:labels": {"f:x": {}}, "f:name": {}}}),
             json!({"f:metadata": {"f:annotations": {}, "f:labels": {"f:x": {}}}}),
         );
-        // Items are put in order, keys escaped, and what is empty is set as such.
+        // Items are sorted, keys escaped, and empty values are set.
         let containers = json!([{"name": "b\"", "env": []}, {"name": "a", "ports": [{"containerPort": 2}, {"containerPort": 1}]}]);
         let ports = json!({
             "k:{\"containerPort\":1,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}},

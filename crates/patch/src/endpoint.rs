@@ -1,8 +1,8 @@
-//! Where a write arrives, and what is special there: what its writers do not say, and which other versions there are.
+//! The endpoint of a write: the fields its writers cannot set, and the versions of the kind.
 //!
-//! A manager's fields are named in the version that it spoke. What a write changes is therefore worked out in each
-//! version that a manager speaks: who set `targetCPUUtilizationPercentage` in `autoscaling/v1` is in the way of whoever
-//! changes `metrics` in `autoscaling/v2`.
+//! A manager's fields are named in the version it used. The changes of a write are therefore computed in every
+//! version a manager uses: the owner of `targetCPUUtilizationPercentage` in `autoscaling/v1` conflicts with a change
+//! of `metrics` in `autoscaling/v2`.
 
 use std::fmt;
 
@@ -16,31 +16,33 @@ use crate::managed_fields::{Managers, managed_change};
 
 /// The versions of a kind.
 pub trait Versions: fmt::Debug + Sync {
-    /// An object in another version, or in its own, with the type it has there; `None` if there is no such version.
+    /// Converts an object to a version (possibly its own) and returns its type there; `None` if there is no such
+    /// version.
     fn convert(&self, object: &Value, api_version: &str) -> Option<(TypeId, Value)>;
 }
 
-/// What is special about where a write arrives. By default nothing is.
+/// The properties of the endpoint that receives a write.
 #[derive(Clone, Debug, Default)]
 pub struct Endpoint<'a> {
-    /// What stands at or below these paths is not the writer's to say, the status for instance: it becomes nobody's and
-    /// is in nobody's way.
+    /// Fields at or below these paths, such as the status, are not the writer's to set: it does not own them and they
+    /// cause no conflicts.
     pub reset: FieldSet,
     /// The versions of the kind, if it has several.
     pub versions: Option<&'a dyn Versions>,
 }
 
-/// How an object changes, in each version that one of its managers speaks.
+/// The changes of an object, in each version one of its managers uses.
 #[derive(Debug)]
 pub(crate) struct Changes {
     /// In the version of the write.
     pub(crate) own: Comparison,
-    /// In others; `None` if the object cannot be converted to it.
+    /// In other versions; `None` if the object cannot be converted.
     others: Vec<(String, Option<Comparison>)>,
 }
 
 impl Endpoint<'_> {
-    /// How an object of the version that is written changes: from one state to another, which differ as is known.
+    /// The changes between two states with a known difference, in the version of the write and in those of the
+    /// managers.
     pub(crate) fn changes(
         &self,
         schema: &Schema,
@@ -72,14 +74,14 @@ impl Endpoint<'_> {
         }
     }
 
-    /// An object in another version.
+    /// Converts an object to another version.
     pub(crate) fn convert(&self, object: &Value, api_version: &str) -> Option<(TypeId, Value)> {
         self.versions?.convert(object, api_version)
     }
 }
 
 impl Changes {
-    /// The change in a version; `None` if nothing can be said in it.
+    /// The changes in a version; `None` if the object cannot be converted to it.
     pub(crate) fn in_version(&self, api_version: &str) -> Option<&Comparison> {
         let other = self.others.iter().find(|(version, _)| version == api_version);
         match other {

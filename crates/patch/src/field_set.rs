@@ -1,4 +1,4 @@
-//! A set of field paths: what a manager owns.
+//! A set of field paths: the fields a manager owns.
 //!
 //! The wire form is a tree of JSON objects. A worked example, a container's image and the keys of a map:
 //!
@@ -7,11 +7,11 @@
 //!  "f:data": {".": {}, "f:k": {}}}
 //! ```
 //!
-//! `f:` names a field or a map key, `k:` an item of a keyed list, `v:` an item of a set, `i:` a position. An empty
-//! object is a path in the set; `"."` says that a path with others below it is in the set itself. The example
-//! holds five paths: the container, its image, `data`, and `data`'s `k`.
+//! `f:` names a field or a map key, `k:` an item of a keyed list, `v:` an item of a set, `i:` an index. An empty
+//! object is a path in the set; `"."` marks a path in the set that has others below it. The example holds four paths:
+//! the container, its image, `data`, and `data`'s `k`.
 //!
-//! A step of a path is kept in its wire form: two steps are the same exactly if their texts are.
+//! A step is kept in its wire form: two steps are equal exactly if their texts are.
 
 use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
@@ -23,17 +23,17 @@ mod text;
 
 pub(crate) use text::{write_field, write_text};
 
-/// Deepest tree that is read: far deeper than any object's schema, far from the end of the stack.
+/// The deepest tree that is read: far deeper than any schema, far from the end of the stack.
 const MAX_DEPTH: usize = 128;
 
-/// Room for the keys of most items.
+/// Initial capacity for the keys of an item.
 const KEY_BYTES: usize = 64;
 
-/// One step of a path. Most are so short that they need no memory of their own.
+/// One step of a path. Most are short enough to be stored inline.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathElement(SmolStr);
 
-/// What a step means.
+/// The meaning of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step<'a> {
     /// A field of a struct, or a key of a map.
@@ -42,35 +42,35 @@ pub enum Step<'a> {
     Key(Map<String, Value>),
     /// An item of a set.
     Value(Value),
-    /// A position in a list.
+    /// An index of a list.
     Index(i64),
 }
 
 /// A set of paths.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct FieldSet {
-    /// In the order of their steps, each once; none without a path.
+    /// Sorted by step, without duplicates and empty nodes.
     children: Vec<(PathElement, Node)>,
 }
 
-/// What a set holds of one path and of all below it.
+/// The paths of a set that end here or below.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Node {
-    /// Whether the path that ends here is in the set.
+    /// True if the path that ends here is in the set.
     pub(crate) member: bool,
     pub(crate) below: FieldSet,
 }
 
-/// A wire form that cannot be read.
+/// An invalid wire form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FieldSetError {
-    /// Neither `.` nor a known step.
+    /// Neither `.` nor a valid step.
     #[error("{0:?} is not a step of a field path")]
     Step(String),
-    /// A tree of something else than objects.
-    #[error("a field set is made of objects")]
+    /// Something other than an object in the tree.
+    #[error("a field set consists of objects")]
     NotAnObject,
-    /// Deeper than any real object.
+    /// Nested deeper than any real object.
     #[error("field set nested deeper than {MAX_DEPTH} steps")]
     TooDeep,
 }
@@ -84,7 +84,7 @@ impl PathElement {
         Self(text.finish())
     }
 
-    /// The item of a list with these key fields, which are ordered by their names.
+    /// The item of a list with these key fields, sorted by name.
     pub(crate) fn key<'a>(fields: impl Iterator<Item = (&'a str, &'a Value)>) -> Self {
         let mut text = String::with_capacity(KEY_BYTES);
         text.push_str("k:{");
@@ -108,7 +108,7 @@ impl PathElement {
         Self(text.into())
     }
 
-    /// A position in a list.
+    /// An index of a list.
     pub fn index(index: i64) -> Self {
         let mut text = SmolStrBuilder::new();
         // Writing to a builder cannot fail.
@@ -116,7 +116,7 @@ impl PathElement {
         Self(text.finish())
     }
 
-    /// Reads the wire form; the JSON in `k:` and `v:` is brought to its one canonical text.
+    /// Parses the wire form; the JSON in `k:` and `v:` is canonicalized.
     pub fn parse(text: &str) -> Result<Self, FieldSetError> {
         let bad = || FieldSetError::Step(text.to_owned());
         let (kind, rest) = text.split_once(':').ok_or_else(bad)?;
@@ -133,7 +133,7 @@ impl PathElement {
         }
     }
 
-    /// What the step means.
+    /// The meaning of the step.
     pub fn step(&self) -> Step<'_> {
         let rest = &self.0[2..];
         match self.0.as_bytes()[0] {
@@ -172,17 +172,17 @@ impl fmt::Debug for PathElement {
 }
 
 impl FieldSet {
-    /// No path.
+    /// The empty set.
     pub const fn new() -> Self {
         Self { children: Vec::new() }
     }
 
-    /// Whether no path is in the set.
+    /// True if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.children.is_empty()
     }
 
-    /// Adds one path; the empty path is the object itself, which nobody owns.
+    /// Adds one path. The empty path is the object itself, which nobody owns, and is ignored.
     pub fn insert(&mut self, path: &[PathElement]) {
         let Some((first, rest)) = path.split_first() else {
             return;
@@ -194,7 +194,7 @@ impl FieldSet {
         }
     }
 
-    /// Adds a step with all that is below it, unless that is nothing. Steps that come in order cost the least.
+    /// Adds a step with everything below it, unless that is empty. Cheapest if steps come in order.
     pub(crate) fn add(&mut self, element: impl FnOnce() -> PathElement, node: Node) {
         if node.is_empty() {
             return;
@@ -209,7 +209,7 @@ impl FieldSet {
         }
     }
 
-    /// Whether one path is in the set.
+    /// True if the path is in the set.
     pub fn contains(&self, path: &[PathElement]) -> bool {
         let Some((first, rest)) = path.split_first() else {
             return false;
@@ -220,12 +220,12 @@ impl FieldSet {
         })
     }
 
-    /// Whether the path one step below is in the set, and what is in the set further below it.
+    /// Returns whether the path of this step is in the set, and the set of paths below it.
     pub fn descend(&self, element: &PathElement) -> Option<(bool, &FieldSet)> {
         self.node(element).map(|node| (node.member, &node.below))
     }
 
-    /// As [`descend`](Self::descend), for a step in its wire form.
+    /// Like [`descend`](Self::descend), for a step in its wire form.
     pub(crate) fn find(&self, step: &str) -> Option<(bool, &FieldSet)> {
         let place = self
             .children
@@ -234,7 +234,7 @@ impl FieldSet {
         Some((node.member, &node.below))
     }
 
-    /// How many paths are in the set.
+    /// The number of paths.
     pub fn len(&self) -> usize {
         let counts = self
             .children
@@ -243,17 +243,17 @@ impl FieldSet {
         counts.sum()
     }
 
-    /// The steps that begin the set's paths.
+    /// The first steps of the paths.
     pub fn elements(&self) -> impl ExactSizeIterator<Item = &PathElement> {
         self.children.iter().map(|(element, _)| element)
     }
 
-    /// The steps that begin the set's paths, with what is below them.
+    /// The first steps of the paths, with what is below them.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (&PathElement, &Node)> {
         self.children.iter().map(|(element, node)| (element, node))
     }
 
-    /// What is in either.
+    /// The union of both.
     pub fn union(mut self, other: &Self) -> Self {
         self.absorb_ref(other);
         self
@@ -271,13 +271,13 @@ impl FieldSet {
         }
     }
 
-    /// Takes up what is in `other`.
+    /// Adds the paths of `other`.
     pub(crate) fn absorb(&mut self, other: Self) {
         if self.is_empty() {
             *self = other;
             return;
         }
-        // Both are in order: each child is moved once, however the two lie between each other.
+        // Both are sorted: each child is moved once.
         let mut ours = std::mem::take(&mut self.children).into_iter().peekable();
         let mut theirs = other.children.into_iter().peekable();
         self.children.reserve(ours.len().max(theirs.len()));
@@ -299,7 +299,7 @@ impl FieldSet {
         self.children.extend(theirs);
     }
 
-    /// Takes out what is in `other`. Costs what the smaller one has, however much is in the other.
+    /// Removes the paths of `other`. The cost depends on the smaller set only.
     pub fn subtract(&mut self, other: &Self) {
         if self.children.len() < other.children.len() {
             return self.children.retain_mut(|(element, ours)| {
@@ -323,7 +323,7 @@ impl FieldSet {
         }
     }
 
-    /// Whether every path is in `other` too.
+    /// True if every path is in `other` too.
     pub fn is_within(&self, other: &Self) -> bool {
         self.children.iter().all(|(element, ours)| {
             other
@@ -332,14 +332,14 @@ impl FieldSet {
         })
     }
 
-    /// What is here and not in `other`.
+    /// The paths that are not in `other`.
     pub fn difference(&self, other: &Self) -> Self {
         let mut left = self.clone();
         left.subtract(other);
         left
     }
 
-    /// What is in both.
+    /// The paths in both.
     pub fn intersection(&self, other: &Self) -> Self {
         let mut both = Self::new();
         for (element, ours) in &self.children {
@@ -354,7 +354,7 @@ impl FieldSet {
         both
     }
 
-    /// What is here and neither in `other` nor below a path of `other`.
+    /// The paths that are neither in `other` nor below a path of `other`.
     pub fn without_subtrees(&self, other: &Self) -> Self {
         let mut left = Self::new();
         for (element, ours) in &self.children {
@@ -371,12 +371,12 @@ impl FieldSet {
         left
     }
 
-    /// Calls `visit` with every path, as Kubernetes goes through a set: what ends at a level, then what is below it.
+    /// Calls `visit` with every path, in Kubernetes' order: the paths that end at a level, then those below it.
     pub fn for_each(&self, visit: &mut dyn FnMut(&[PathElement])) {
         self.walk(&mut Vec::new(), visit);
     }
 
-    /// Every path, printed as conflict messages do.
+    /// Every path, as conflict messages print it.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         self.for_each(&mut |path| paths.push(path.iter().map(PathElement::to_string).collect()));
@@ -431,7 +431,7 @@ impl FieldSet {
         self.place(element).ok().map(|place| &self.children[place].1)
     }
 
-    /// The node of a step, made if there is none.
+    /// The node of a step, created if missing.
     fn node_mut(&mut self, element: &PathElement) -> &mut Node {
         let place = self.place(element).unwrap_or_else(|place| {
             self.children.insert(place, (element.clone(), Node::default()));
@@ -467,7 +467,7 @@ impl Node {
         below: FieldSet { children: Vec::new() },
     };
 
-    /// Whether no path ends here or below.
+    /// True if no path ends here or below.
     pub(crate) fn is_empty(&self) -> bool {
         !self.member && self.below.is_empty()
     }
@@ -522,7 +522,7 @@ mod tests {
         };
         check(json!({"spec": {}}), "\"spec\" is not a step of a field path");
         check(json!({"k:{": {}}), "\"k:{\" is not a step of a field path");
-        check(json!({"f:a": 1}), "a field set is made of objects");
+        check(json!({"f:a": 1}), "a field set consists of objects");
         let deep = (0..200).fold(json!({}), |below, _| json!({"f:a": below}));
         check(deep, "field set nested deeper than 128 steps");
     }

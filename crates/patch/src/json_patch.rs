@@ -1,11 +1,11 @@
 //! JSON patch (RFC 6902), as a Kubernetes server applies it.
 //!
-//! The operations run in order on the object; the first that fails ends the patch and the caller drops the
-//! half-changed value. Where Kubernetes differs from the RFC, users see Kubernetes:
+//! The operations run in order on the object. The first that fails ends the patch, and the caller drops the
+//! half-changed value. Where Kubernetes deviates from the RFC, so does this module:
 //!
 //! - `replace` of a missing key of an object adds it, and `copy` from one copies `null`;
 //! - an array index may be negative and then counts from the end;
-//! - what stands before the first slash of a path is ignored;
+//! - text before the first slash of a path is ignored;
 //! - a missing `value` is `null`;
 
 mod between;
@@ -15,37 +15,37 @@ use watchkeeper_wire::limits::NESTING_LIMIT;
 
 pub use between::between;
 
-/// 10,000, as Kubernetes: a patch is work the server does while others wait.
+/// The limit of Kubernetes.
 pub const MAX_OPERATIONS: usize = 10_000;
 
-/// 3 MiB, Kubernetes' limit on a request body: `copy` must not grow an object beyond what could be sent.
+/// Kubernetes' limit on a request body: `copy` must not grow an object beyond what could be sent.
 pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
-/// Why a patch does not apply.
+/// The reason a patch does not apply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JsonPatchError {
     /// The patch is not a list of operations.
     #[error("json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp")]
     NotAList {
-        /// What it is, in Go's words.
+        /// Its type, in Go's words.
         found: &'static str,
     },
     /// Too many operations.
     #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}")]
     TooManyOperations {
-        /// How many there are.
+        /// The number of operations.
         count: usize,
     },
-    /// An operation that does not exist, or lacks what it needs.
+    /// An unknown operation, or one with a missing member.
     #[error("operation {index} is not valid: {reason}")]
     Malformed {
-        /// Which operation, counted from 0.
+        /// The index of the operation.
         index: usize,
-        /// What is wrong with it.
+        /// The error.
         reason: &'static str,
     },
-    /// A path that leads nowhere.
+    /// A path that does not exist.
     #[error("{op} operation does not apply: {path} does not exist")]
     MissingPath {
         /// The operation.
@@ -53,7 +53,7 @@ pub enum JsonPatchError {
         /// The path.
         path: String,
     },
-    /// An array index that is no number or out of range.
+    /// An array index that is not a number or out of range.
     #[error("{op} operation does not apply: {path} is not an index of the list")]
     BadIndex {
         /// The operation.
@@ -67,7 +67,7 @@ pub enum JsonPatchError {
         /// The path.
         path: String,
     },
-    /// A value that would stand too deep: whoever walks the object afterwards must not run out of stack.
+    /// A value nested too deep: later walks of the object must not overflow the stack.
     #[error("{op} operation does not apply: {path} would hold more than {NESTING_LIMIT} levels")]
     TooDeep {
         /// The operation.
@@ -75,12 +75,12 @@ pub enum JsonPatchError {
         /// The path.
         path: String,
     },
-    /// `copy` operations that together copy too much.
+    /// `copy` operations that copy too much in total.
     #[error("copy operations exceed {MAX_COPIED_BYTES} bytes")]
     CopiesTooMuch,
 }
 
-/// Changes `document` as `patch`, a list of operations, says. After an error `document` is of no use.
+/// Applies `patch`, a list of operations, to `document`. After an error `document` is half-changed.
 ///
 /// ```
 /// use serde_json::json;
@@ -143,7 +143,7 @@ pub fn apply(document: &mut Value, patch: &Value) -> Result<(), JsonPatchError> 
     Ok(())
 }
 
-/// The members of operations that mean nothing, as a server warns of them: `[0].extra`.
+/// Unknown members of operations, as a server warns of them: `[0].extra`.
 pub fn unknown_members(patch: &Value) -> impl Iterator<Item = String> + '_ {
     let operations = patch.as_array().into_iter().flatten().enumerate();
     operations.flat_map(|(index, operation)| {
@@ -195,7 +195,7 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// The container a path ends in, and the last segment of the path.
+/// The container at the end of a path, and the last segment.
 fn parent<'v>(
     document: &'v mut Value,
     op: &'static str,
@@ -206,7 +206,7 @@ fn parent<'v>(
         path: path.to_owned(),
     };
     let mut segments = path.split('/').map(unescape);
-    // Whatever stands before the first slash names nothing.
+    // Text before the first slash is ignored.
     segments.next();
     let mut segments: Vec<String> = segments.collect();
     let last = segments.pop().ok_or_else(missing)?;
@@ -225,7 +225,7 @@ fn parent<'v>(
     }
 }
 
-/// The value at a path; `None` for a missing key of an object, which some operations forgive.
+/// The value at a path; `None` for a missing key of an object, which some operations allow.
 fn find<'v>(
     document: &'v mut Value,
     op: &'static str,
@@ -242,7 +242,7 @@ fn find<'v>(
     }
 }
 
-/// The place a `replace` writes to; a missing key of an object is made.
+/// The value a `replace` writes to; a missing key of an object is created.
 fn replaceable<'v>(document: &'v mut Value, path: &str) -> Result<&'v mut Value, JsonPatchError> {
     const OP: &str = "replace";
     let (container, last) = parent(document, OP, path)?;
@@ -261,8 +261,8 @@ fn replaceable<'v>(document: &'v mut Value, path: &str) -> Result<&'v mut Value,
     }
 }
 
-/// Refuses a value that, where its path leads, would nest deeper than any body may. Operations build on each other:
-/// without this, a few that copy an object into itself make one that no stack is deep enough for.
+/// Refuses a value that would be nested too deep at its path. Operations build on each other: a few that copy an
+/// object into itself would otherwise exceed any stack.
 fn check_depth(op: &'static str, path: &str, value: &Value) -> Result<(), JsonPatchError> {
     fn fits(value: &Value, levels: usize) -> bool {
         match value {
@@ -289,7 +289,7 @@ fn add(document: &mut Value, op: &'static str, path: &str, value: Value) -> Resu
             fields.insert(last, value);
         }
         Value::Array(items) => {
-            // A list with one more item: -1 and `-` both mean "behind the last".
+            // The list gains an item: -1 and `-` both mean the end.
             let index = if last == "-" {
                 Some(items.len())
             } else {
@@ -342,7 +342,7 @@ fn bad_index(op: &'static str, path: &str) -> JsonPatchError {
     }
 }
 
-/// `~1` is a slash and `~0` a tilde, in this order, so that `~01` is `~1`.
+/// `~1` is a slash and `~0` a tilde, decoded in this order, so that `~01` is `~1`.
 pub(crate) fn unescape(segment: &str) -> String {
     if !segment.contains('~') {
         return segment.to_owned();
@@ -350,7 +350,7 @@ pub(crate) fn unescape(segment: &str) -> String {
     segment.replace("~1", "/").replace("~0", "~")
 }
 
-/// The bytes a value takes as compact JSON, nearly: enough to bound growth.
+/// The approximate length of a value as compact JSON, to bound growth.
 fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 5,
@@ -361,7 +361,7 @@ fn size(value: &Value) -> usize {
     }
 }
 
-/// What Go's JSON decoder calls a value it cannot use.
+/// The type of a value as Go's JSON decoder names it.
 fn go_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

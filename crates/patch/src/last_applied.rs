@@ -1,9 +1,9 @@
-//! The annotation in which client-side `kubectl apply` keeps what it applied last, and how server-side apply gets on
-//! with it.
+//! The annotation in which client-side `kubectl apply` keeps the last applied configuration, and its use in
+//! server-side apply.
 //!
-//! Somebody who moves from client-side to server-side apply would meet their own earlier self as another manager.
-//! So what the annotation says and the live object still has may be taken over without force, by `kubectl` alone;
-//! and `kubectl`'s server-side applies keep the annotation true, so that one can go back.
+//! A user who moves from client-side to server-side apply would conflict with their own earlier writes. So the
+//! manager `kubectl` may take over, without force, the fields that the annotation states and the live object still
+//! has. Its server-side applies keep the annotation up to date, so that one can go back.
 
 use serde_json::Value;
 use watchkeeper_meta::go_json;
@@ -14,13 +14,13 @@ use crate::compare::compare;
 use crate::configuration::field_set;
 use crate::field_set::FieldSet;
 
-/// The manager that inherits from client-side apply.
+/// The manager that inherits fields from client-side apply.
 pub const INHERITOR: &str = "kubectl";
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// What was applied last and is still so. Nothing if there is no annotation, or none that can be read in the
-/// version of the object.
+/// The fields of the last applied configuration that have not changed since. Empty without an annotation, or with one
+/// that is invalid or in another version than the object.
 pub fn unchanged_fields(schema: &Schema, root: TypeId, live: &Value) -> FieldSet {
     let applied = annotation(live).and_then(|text| serde_json::from_str::<Value>(text).ok());
     let Some(applied) = applied.filter(|applied| applied["apiVersion"] == live["apiVersion"]) else {
@@ -35,7 +35,7 @@ pub fn unchanged_fields(schema: &Schema, root: TypeId, live: &Value) -> FieldSet
     fields
 }
 
-/// Makes the annotation say what is applied now, if there is one. It goes when it would be too long to keep.
+/// Updates an existing annotation to the applied configuration. Removes it if the annotations would become too large.
 pub fn refresh(object: &mut Value, config: &Value) {
     if annotation(object).is_none() {
         return;

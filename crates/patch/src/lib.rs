@@ -1,13 +1,13 @@
-//! What a patch does to an object.
+//! Patches of objects.
 //!
-//! Four kinds of patch come in, each with the object it changes as a JSON value; the changed value goes out:
-//! [`json_patch`], [`merge_patch`], [`strategic`] merge and [`apply`]. Every write, patch or not, is laid to a manager in
-//! [`managed_fields`], with a view to the [`endpoint`] it came to. What a field is made of comes from the one schema in
+//! There are four kinds of patch: [`json_patch`], [`merge_patch`], [`strategic`] merge and [`apply`]. Each takes a
+//! JSON value and returns the changed value. Every write, patch or not, is recorded for its manager in
+//! [`managed_fields`], according to the [`endpoint`] that received it. The types of fields come from the schema in
 //! `watchkeeper-wire`, so built-in and custom kinds share this code.
 //!
-//! What clients need to make a patch of three states of an object is in [`three_way`].
+//! [`three_way`] computes the patches that clients send, from three states of an object.
 //!
-//! This crate is pure: it reads no store, and it does not decide whether the result is valid.
+//! This crate is pure: it reads no store, and it does not validate the result.
 
 pub mod apply;
 pub mod compare;

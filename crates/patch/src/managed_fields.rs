@@ -1,7 +1,7 @@
-//! Who set which field: the entries of `metadata.managedFields`.
+//! Managed fields: the entries of `metadata.managedFields`.
 //!
-//! Every write is laid to a manager. An *Update* entry says "this manager last changed these fields", and loses
-//! what others change. An *Apply* entry says "this manager wants these fields", and others must not change them
+//! Every write is recorded for a manager. An *Update* entry lists the fields its manager was the last to change; it
+//! loses fields that others change. An *Apply* entry lists the fields its manager applied; others cannot change them
 //! without force (see [`apply`](crate::apply)).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -23,13 +23,13 @@ mod stored;
 
 pub use owned_fields::OwnedFields;
 
-/// 10, as Kubernetes: an object that everybody touches keeps a bounded history of who.
+/// The limit of Kubernetes: an object with many writers keeps a bounded history.
 pub const MAX_UPDATE_MANAGERS: usize = 10;
 
-/// Where the oldest update entries go when there are too many.
+/// The entry into which the oldest update entries are merged if there are too many.
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
-/// Fields that belong to the server or name the object; nobody manages them.
+/// Fields that belong to the server or identify the object; they have no manager.
 const UNMANAGED: &[&[&str]] = &[
     &["apiVersion"],
     &["kind"],
@@ -45,20 +45,20 @@ const UNMANAGED: &[&[&str]] = &[
     &["metadata", "resourceVersion"],
 ];
 
-/// Who writes, where and when.
+/// The manager, endpoint and time of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct Writer<'a> {
     /// The name of the manager.
     pub manager: &'a str,
-    /// The API version the request speaks.
+    /// The API version of the request.
     pub api_version: &'a str,
     /// The subresource written to; empty for the object itself.
     pub subresource: &'a str,
-    /// Now; `None` leaves times as they are.
+    /// The time of the write; `None` leaves times unchanged.
     pub time: Option<Time>,
 }
 
-/// How a manager came by its fields.
+/// The operation by which a manager got its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// By a server-side apply.
@@ -67,20 +67,20 @@ pub enum Operation {
     Update,
 }
 
-/// One entry of `metadata.managedFields`. Its texts are so short that most need no memory of their own.
+/// One entry of `metadata.managedFields`. Most of its texts are short enough to be stored inline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manager {
-    /// Who.
+    /// The name of the manager.
     pub name: SmolStr,
-    /// How.
+    /// The operation.
     pub operation: Operation,
-    /// The API version the fields are named in.
+    /// The API version in which the fields are named.
     pub api_version: SmolStr,
-    /// When the entry last changed, to the second.
+    /// The time of the last change of the entry, in whole seconds.
     pub time: Option<Time>,
     /// The subresource written to; empty for the object itself.
     pub subresource: SmolStr,
-    /// What.
+    /// The fields.
     pub fields: OwnedFields,
 }
 
@@ -88,29 +88,29 @@ pub struct Manager {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managers(Vec<Manager>);
 
-/// A `metadata.managedFields` that cannot be read.
+/// An invalid `metadata.managedFields`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManagedFieldsError {
-    /// A field set that cannot be read.
+    /// An invalid field set.
     #[error("metadata.managedFields[{index}].fieldsV1: {source}")]
     Fields {
-        /// Which entry.
+        /// The entry.
         index: usize,
-        /// Why.
+        /// The error.
         source: FieldSetError,
     },
     /// Neither `Apply` nor `Update`.
     #[error("metadata.managedFields[{index}].operation: {found:?} is neither Apply nor Update")]
     Operation {
-        /// Which entry.
+        /// The entry.
         index: usize,
-        /// What it says.
+        /// The value found.
         found: String,
     },
 }
 
 impl Operation {
-    /// As objects have it.
+    /// The text in objects.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Apply => "Apply",
@@ -120,7 +120,7 @@ impl Operation {
 }
 
 impl Managers {
-    /// Nobody.
+    /// No managers.
     pub fn new() -> Self {
         Self::default()
     }
@@ -140,8 +140,8 @@ impl Managers {
             .map(Self)
     }
 
-    /// The managers to go on with when a client writes these entries: those, if they can be read, else the ones there
-    /// were. A client that sends `[]` or `[{}]` starts afresh with nobody.
+    /// The managers after a client wrote these entries: those, if they are valid, else the previous ones. With `[]`
+    /// or `[{}]` a client resets them.
     pub fn replaced_by(self, entries: &Value) -> Self {
         let Some(entries) = entries.as_array() else {
             return self;
@@ -157,7 +157,7 @@ impl Managers {
         Self::read(entries).unwrap_or(self)
     }
 
-    /// Whether nobody manages anything.
+    /// True if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -167,7 +167,7 @@ impl Managers {
         &self.0
     }
 
-    /// Writes the managers into an object; none leaves no field.
+    /// Writes the managers into an object; without entries the field is removed.
     pub fn write_to(&self, object: &mut Value) {
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
             return;
@@ -179,17 +179,17 @@ impl Managers {
         metadata.insert("managedFields".to_owned(), self.to_value());
     }
 
-    /// Every entry as an object shows it.
+    /// Every entry as JSON.
     pub fn to_value(&self) -> Value {
         self.0.iter().map(Manager::to_value).collect()
     }
 
-    /// Puts the entries in Kubernetes' order.
+    /// Sorts the entries in Kubernetes' order.
     pub(crate) fn put_in_order(&mut self) {
         self.0.sort_by(|one, other| one.order().cmp(&other.order()));
     }
 
-    /// Whether these are the same managers with the same fields; when they wrote, and so their order, does not matter.
+    /// True if both have the same managers with the same fields; times, and thus the order, are ignored.
     pub fn is_same_but_for_times(&self, other: &Self) -> bool {
         let is_same = |one: &Manager, other: &Manager| {
             (
@@ -218,8 +218,8 @@ impl Managers {
         managers
     }
 
-    /// Lays a write that is no apply to its manager: what it changed is its own from now on, what it removed is
-    /// nobody's. The states are what was there, [`empty_object`] for a create, what is there now, and where they differ.
+    /// Records a write other than an apply: its manager owns the changed fields, and nobody owns the removed ones.
+    /// `states` are the previous object ([`empty_object`] for a create), the new one, and their difference.
     pub fn record_update(
         &mut self,
         schema: &Schema,
@@ -239,7 +239,7 @@ impl Managers {
         self.put_in_order();
     }
 
-    /// Everything that anybody manages in a version.
+    /// All managed fields in a version.
     pub(crate) fn all_fields(&self, api_version: Option<&str>) -> FieldSet {
         let speak = self
             .0
@@ -252,15 +252,15 @@ impl Managers {
         )
     }
 
-    /// The versions besides one that managers speak, each once.
+    /// The other versions managers use, each once.
     pub(crate) fn other_versions<'a>(&'a self, api_version: &'a str) -> impl Iterator<Item = &'a str> {
         let mut seen = HashSet::from([api_version]);
         let versions = self.0.iter().map(|manager| manager.api_version.as_str());
         versions.filter(move |version| seen.insert(*version))
     }
 
-    /// Nobody but one manager has any longer what has changed; that one neither, where it is gone. Who speaks a version
-    /// that there is not manages nothing.
+    /// Removes changed fields from all managers but the writer, and removed fields from all. A manager whose version
+    /// no longer exists loses all its fields.
     pub(crate) fn forget(&mut self, changes: &Changes, operation: Operation, writer: &Writer<'_>) {
         for manager in &mut self.0 {
             let Some(change) = changes.in_version(&manager.api_version) else {
@@ -275,7 +275,7 @@ impl Managers {
         self.drop_empty();
     }
 
-    /// The writer's entry, made if there is none.
+    /// The writer's entry, created if missing.
     pub(crate) fn entry(&mut self, operation: Operation, writer: &Writer<'_>) -> &mut Manager {
         let position = self.0.iter().position(|manager| manager.is(operation, writer));
         let position = position.unwrap_or_else(|| {
@@ -297,17 +297,17 @@ impl Managers {
         self.0.iter().find(|manager| manager.is(operation, writer))
     }
 
-    /// Adds an entry as it is.
+    /// Adds an entry unchanged.
     pub(crate) fn push(&mut self, manager: Manager) {
         self.0.push(manager);
     }
 
-    /// Drops entries that hold nothing.
+    /// Drops entries without fields.
     pub(crate) fn drop_empty(&mut self) {
         self.0.retain(|manager| !manager.fields.is_empty());
     }
 
-    /// Merges the oldest update entries of a version into the first of them, until there are few enough.
+    /// Merges the oldest update entries of a version into the first of them, until the limit is met.
     fn limit_update_managers(&mut self) {
         let is_update = |manager: &Manager| manager.operation == Operation::Update;
         let mut oldest: Vec<usize> = (0..self.0.len())
@@ -336,7 +336,7 @@ impl Managers {
         self.0.retain(|_| !is_merged.next().unwrap_or_default());
     }
 
-    /// Makes an entry the one of the oldest changes, with all that these others have.
+    /// Turns an entry into the one of ancient changes, with the fields of `others` added.
     fn merge_into(&mut self, first: usize, others: &[usize]) {
         let sets = others
             .iter()
@@ -351,8 +351,7 @@ impl Managers {
     }
 }
 
-/// Everything that is in any of these sets. Equals meet equals, so that no path is moved more often than the logarithm
-/// of how many there are.
+/// The union of all sets. Sets are merged pairwise, so that each path is moved a logarithmic number of times.
 fn union(mut sets: Vec<FieldSet>) -> FieldSet {
     while sets.len() > 1 {
         let mut pairs = sets.into_iter();
@@ -410,7 +409,7 @@ impl Manager {
         entry
     }
 
-    /// Whether this is the writer's entry. An apply is the same whatever version it speaks.
+    /// True if this is the writer's entry. For an apply, the version does not matter.
     fn is(&self, operation: Operation, writer: &Writer<'_>) -> bool {
         self.operation == operation
             && self.name == writer.manager
@@ -418,7 +417,7 @@ impl Manager {
             && (operation == Operation::Apply || self.api_version == writer.api_version)
     }
 
-    /// Notes when the writer wrote.
+    /// Sets the time to that of the write.
     pub(crate) fn set_time(&mut self, writer: &Writer<'_>) {
         if let Some(time) = writer.time {
             self.time = Some(Time::from_seconds(time.seconds));
@@ -436,13 +435,13 @@ impl Manager {
     }
 }
 
-/// The time in a text. One that cannot be read is none: all there are come from clocks, or were read before.
+/// Parses a time. An invalid one counts as none: every stored time comes from a clock or was parsed before.
 fn whole_second(text: &str) -> Option<Time> {
     let time = read_time(text).ok()?;
     Some(Time::from_seconds(time.seconds))
 }
 
-/// How two states of an object differ, in fields that can be managed.
+/// The difference between two states of an object, in fields that can be managed.
 pub(crate) fn managed_change(
     schema: &Schema,
     root: TypeId,
@@ -456,13 +455,13 @@ pub(crate) fn managed_change(
 }
 
 impl Comparison {
-    /// Takes these paths out of the comparison, though not what is below them.
+    /// Removes these paths from the comparison, but not the paths below them.
     fn leave_out(&mut self, fields: &FieldSet) {
         self.changed.subtract(fields);
         self.removed.subtract(fields);
     }
 
-    /// Takes these paths out of the comparison, and all that is below them.
+    /// Removes these paths from the comparison, with everything below them.
     pub(crate) fn leave_out_subtrees(&mut self, fields: &FieldSet) {
         if !fields.is_empty() {
             self.changed = self.changed.without_subtrees(fields);
@@ -471,7 +470,7 @@ impl Comparison {
     }
 }
 
-/// [`UNMANAGED`] as a set; every write asks for it.
+/// [`UNMANAGED`] as a set; every write needs it.
 pub(crate) static UNMANAGED_FIELDS: LazyLock<FieldSet> = LazyLock::new(|| {
     let mut set = FieldSet::new();
     for path in UNMANAGED {
@@ -481,14 +480,14 @@ pub(crate) static UNMANAGED_FIELDS: LazyLock<FieldSet> = LazyLock::new(|| {
     set
 });
 
-/// An object of a type before anybody set anything: what Go's JSON shows of an empty struct. A create is compared
-/// with it, so that nobody owns a struct that is always there.
+/// The empty object of a type: what Go prints of an empty struct. A create is compared with it, so that nobody owns
+/// structs that are always there.
 pub fn empty_object(schema: &Schema, id: TypeId) -> Value {
     let fields = schema.fields(id).into_iter().filter(|field| !field.pointer);
     let shown = fields.filter_map(|field| {
         let value = match &field.shape {
             _ if field.omit_zero => return None,
-            // Go's `omitempty` never leaves out a struct, and these are structs to Go.
+            // Go's `omitempty` never omits a struct.
             Shape::Struct(inner) => empty_object(schema, *inner),
             Shape::Time | Shape::MicroTime | Shape::RawExtension => Value::Null,
             Shape::Quantity => json!("0"),

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-/// Changes `target` as `patch` says.
+/// Applies `patch` to `target`.
 ///
-/// Both come out of a reader that limits depth, so the recursion is bounded by the patch's own nesting.
+/// The parser limits the depth of both, so the recursion is bounded.
 ///
 /// ```
 /// use serde_json::json;
@@ -38,7 +38,7 @@ pub fn apply(target: &mut Value, patch: &Value) {
 
 /// The smallest merge patch that turns `from` into `to`.
 ///
-/// A merge patch cannot say "this field is null", so a null in `to` is the same as an absent field.
+/// A merge patch cannot set a field to null, so a null in `to` is treated as absent.
 pub fn diff(from: &Value, to: &Value) -> Value {
     let (Value::Object(from), Value::Object(to)) = (from, to) else {
         return to.clone();

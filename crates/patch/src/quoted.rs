@@ -1,7 +1,7 @@
-//! The result of a patch as a Kubernetes server quotes it when it is no object of the kind.
+//! Prints the result of a patch as a Kubernetes server quotes it in an error, if the result does not match the kind.
 //!
-//! Go patches JSON text and reads only the objects on the way of the patch. Those are printed with sorted keys, and
-//! all others as they were: with the fields of structs in the order in which the schema declares them.
+//! Go patches JSON text and parses only the objects on the path of the patch. Those are printed with sorted keys, all
+//! others unchanged: with the fields of structs in the order of the schema.
 //!
 //! ```text
 //! {"metadata":{"name":"a","uid":"…","labels":{"b":"1"}},"data":{"k":"v"}}  patched with {"data":{"k":5}}
@@ -36,7 +36,7 @@ pub fn patched(schema: &Schema, root: TypeId, result: &Value, patch: &Value) -> 
     merged(schema, root, result, &opened)
 }
 
-/// Marks everything on the way of a path.
+/// Marks everything on a path.
 fn open(opened: &mut Value, path: &str) {
     let mut place = opened;
     for segment in path.split('/').skip(1).map(crate::json_patch::unescape) {
@@ -47,11 +47,11 @@ fn open(opened: &mut Value, path: &str) {
     }
 }
 
-/// What a patch did to a value.
+/// The effect of a patch on a value.
 #[derive(Clone, Copy)]
 enum Opened<'p> {
     Not,
-    /// It went through it, as this object says, or replaced it.
+    /// It descended into the value, as this object says, or replaced it.
     By(&'p Value),
 }
 

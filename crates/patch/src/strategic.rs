@@ -1,15 +1,15 @@
-//! Strategic merge patch: a merge patch that knows which lists are sets of named things.
+//! Strategic merge patch: a merge patch that merges lists by the keys of their items.
 //!
-//! The schema says of each list whether its items merge, and by which key. A patch may carry directives:
+//! The schema states for each list whether its items merge, and by which key. A patch may carry directives:
 //!
-//! - `$patch: replace | delete`, in a map: take the patch as it is, or nothing at all; in an item of a list:
-//!   replace the list by the other items, or delete the item with the same key;
-//! - `$retainKeys: [a, b]`: drop all other keys of the map (members of a union);
-//! - `$setElementOrder/list: [...]`: the order the list should end up in;
-//! - `$deleteFromPrimitiveList/list: [...]`: take these scalars out of a list.
+//! - `$patch: replace | delete`: in a map, replaces it with the patch or deletes it; in an item of a list, replaces
+//!   the list with the other items or deletes the item with the same key;
+//! - `$retainKeys: [a, b]`: drops all other keys of the map (members of a union);
+//! - `$setElementOrder/list: [...]`: the order of the resulting list;
+//! - `$deleteFromPrimitiveList/list: [...]`: removes these scalars from a list.
 //!
-//! Worked example, containers merging by name: live `[a, b, c]`, patch `[{c, image: 2}, {d}]` gives
-//! `[a, b, c(image 2), d]`: items of the patch in its order, the server's own where they stood.
+//! Example, containers merging by name: live `[a, b, c]`, patch `[{c, image: 2}, {d}]` gives `[a, b, c(image 2), d]`:
+//! the patch's items in its order, the server's own in their places.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,35 +23,35 @@ pub(crate) const RETAIN_KEYS: &str = "$retainKeys";
 pub(crate) const SET_ELEMENT_ORDER: &str = "$setElementOrder/";
 pub(crate) const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
 
-/// Why a strategic merge patch does not apply.
+/// The reason a strategic merge patch does not apply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StrategicError {
-    /// An item of a merging list that does not say which item it is.
+    /// An item of a merging list without its merge key.
     #[error("map: {item} does not contain declared merge key: {key}")]
     NoMergeKey {
         /// The item.
         item: String,
-        /// The key it lacks.
+        /// The missing key.
         key: String,
     },
     /// A `$patch` that is neither `replace` nor `delete`.
     #[error("unknown patch type: {directive} in map: {map}")]
     UnknownDirective {
-        /// What it says.
+        /// Its value.
         directive: String,
-        /// Where it stands.
+        /// The map that contains it.
         map: String,
     },
-    /// `$retainKeys` leaves out a key that the patch sets.
+    /// `$retainKeys` omits a key that the patch sets.
     #[error("invalid patch format of retainKeys")]
     RetainKeys,
-    /// `$setElementOrder` lacks an item that the patch sets, or has them in another order.
+    /// `$setElementOrder` lacks an item that the patch sets, or orders them differently.
     #[error("The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n")]
     Order {
-        /// The patch's items.
+        /// The items of the patch.
         patch: String,
-        /// The order's.
+        /// The items of the order.
         order: String,
     },
     /// A directive whose value is not a list.
@@ -63,13 +63,13 @@ pub enum StrategicError {
 }
 
 impl StrategicError {
-    /// Whether the patch itself is at fault in a way Kubernetes answers with "bad request".
+    /// True if Kubernetes answers "bad request".
     pub fn is_bad_request(&self) -> bool {
         matches!(self, Self::RetainKeys | Self::Format { .. })
     }
 }
 
-/// Changes `target`, an object of the given type, as `patch` says.
+/// Applies `patch` to `target`, an object of the given type.
 pub fn apply(
     schema: &Schema,
     root: TypeId,
@@ -86,21 +86,21 @@ pub fn apply(
     )
 }
 
-/// What the schema knows of a map's fields: everything for a struct, nothing for a plain map.
+/// The schema of a map's fields: a type for a struct, none for a plain map.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'s> {
     pub(crate) schema: &'s Schema,
     pub(crate) id: Option<TypeId>,
 }
 
-/// How one list or map field merges.
+/// The merge strategy of a list or map field.
 pub(crate) struct Strategy<'s> {
     pub(crate) merge: bool,
     pub(crate) replace: bool,
-    /// Whether the members of the map exclude each other.
+    /// True if the members of the map exclude each other.
     pub(crate) retain_keys: bool,
     pub(crate) merge_key: Option<&'s str>,
-    /// What the schema knows of the field's value, or of its items.
+    /// The schema of the field's value, or of its items.
     pub(crate) inner: Context<'s>,
 }
 
@@ -206,7 +206,7 @@ fn retain_keys(
     Ok(())
 }
 
-/// Merges each list that comes with an order, and brings it into that order.
+/// Merges each list that comes with an order, and sorts it in that order.
 fn set_element_orders(
     context: Context<'_>,
     target: &mut Map<String, Value>,
@@ -247,7 +247,7 @@ fn set_element_orders(
     Ok(())
 }
 
-/// The items of the patch must all stand in the order, in the same sequence.
+/// The items of the patch must all be in the order, in the same sequence.
 fn check_order(strategy: &Strategy<'_>, patch: &[Value], order: &[Value]) -> Result<(), StrategicError> {
     let mut rest = order.iter();
     let changes = patch
@@ -319,8 +319,8 @@ fn merge_list(
     Ok(in_order(strategy, merged, &items, &before))
 }
 
-/// The merged list with the patch's items in the patch's order, and each of the server's own items before the
-/// first item of the patch that it stood before.
+/// The merged list: the patch's items in the patch's order, and each of the server's own items before the first item
+/// of the patch that it preceded.
 fn in_order(strategy: &Strategy<'_>, merged: Vec<Value>, order: &[Value], before: &Places) -> Vec<Value> {
     let order = places(strategy, order);
     let mut result = Vec::with_capacity(merged.len());
@@ -347,20 +347,20 @@ fn in_order(strategy: &Strategy<'_>, merged: Vec<Value>, order: &[Value], before
     result
 }
 
-/// What tells an item of a list from the others, as something that can be looked up: lists are as long as a body is,
-/// and comparing each item with each takes minutes then.
+/// The identity of a list item, as a hash key: lists can be as long as a body, and comparing all pairs of items would
+/// then take minutes.
 #[derive(PartialEq, Eq, Hash)]
 enum Identity {
-    /// The text that is the value of the merge key.
+    /// The value of the merge key, if it is text.
     Text(String),
-    /// The value of the merge key, if that is no text.
+    /// The value of the merge key, if it is not text.
     Key(String),
     /// The whole item.
     Whole(String),
 }
 
 impl Identity {
-    /// Equal for items that are the [`same`]; `None` for one that lacks its key, and is the same as nothing.
+    /// Equal for items that are the [`same`]; `None` for an item without its key, which equals no other.
     fn of(strategy: &Strategy<'_>, item: &Value) -> Option<Self> {
         match (strategy.merge_key, item) {
             (Some(key), Value::Object(fields)) => Some(match fields.get(key)? {
@@ -372,17 +372,17 @@ impl Identity {
     }
 }
 
-/// Where the items of a list stand.
+/// The positions of a list's items.
 type Places = HashMap<Identity, usize>;
 
-/// Where each item of a list stands; of several that are the same the first.
+/// The position of each item of a list; the first of several that are the same.
 fn places(strategy: &Strategy<'_>, list: &[Value]) -> Places {
     let items = list.iter().enumerate().rev();
     let places = items.filter_map(|(place, item)| Some((Identity::of(strategy, item)?, place)));
     places.collect()
 }
 
-/// Whether two items of a list are the same thing.
+/// True if two items of a list have the same identity.
 pub(crate) fn same(strategy: &Strategy<'_>, a: &Value, b: &Value) -> bool {
     match (strategy.merge_key, a, b) {
         (Some(key), Value::Object(a), Value::Object(b)) => a.get(key).is_some() && a.get(key) == b.get(key),
@@ -420,8 +420,8 @@ fn unique<'a>(items: impl Iterator<Item = &'a Value>) -> Vec<Value> {
         .collect()
 }
 
-/// A value that meets nothing to merge with: its directives have nothing to say, and its nulls nothing to delete.
-/// `None` for an item that only says "delete".
+/// A value that has nothing to merge with: directives and nulls are dropped. `None` for an item that only says
+/// "delete".
 fn without_directives(value: Value) -> Option<Value> {
     Some(match value {
         Value::Object(fields) => {
@@ -501,7 +501,7 @@ mod tests {
         );
     }
 
-    /// Each item compared with each would take so long here that the test would be given up.
+    /// Comparing all pairs of items would take so long here that the test would time out.
     #[test]
     fn long_lists_merge_quickly() {
         let items = |range: std::ops::Range<u32>| range.map(|number| number.to_string()).collect::<Vec<_>>();

@@ -1,7 +1,7 @@
-//! How server-side apply sees a value: as one thing, or as parts with owners of their own.
+//! The structure of a value in server-side apply: a unit with one owner, or parts with their own owners.
 //!
-//! A schema says much about a field; apply asks one question, answered by [`Place::structure`]. Everything in this
-//! crate that walks an object by its schema walks [`Place`]s.
+//! [`Place::structure`] derives it from the schema. Everything in this crate that walks an object by its schema walks
+//! [`Place`]s.
 
 use serde_json::Value;
 use watchkeeper_wire::schema::{Field, Granularity, ListType, Schema, Shape, TypeId, UnknownFields};
@@ -21,29 +21,29 @@ enum PlaceKind<'s> {
     Field(&'s Field),
     /// An item of a list or a value of a map.
     Item(&'s Shape),
-    /// What stands in a field that a type keeps without knowing it.
+    /// The content of a field that a type preserves without declaring it.
     Unknown,
 }
 
-/// What a value is made of, for apply.
+/// The structure of a value, for apply.
 pub(crate) enum Structure<'s> {
-    /// A scalar: one value of its own.
+    /// A scalar.
     Scalar,
-    /// A list, map or struct that has one owner as a whole.
+    /// A list, map or struct with one owner as a whole.
     Atomic,
     /// A struct: every field has its own owner.
     Struct(TypeId),
     /// A map: every key has its own owner.
     Map(Place<'s>),
-    /// A list of scalars that are told apart by themselves.
+    /// A list of scalars, identified by their values.
     Set(Place<'s>),
-    /// A list of structs that are told apart by key fields.
+    /// A list of structs, identified by key fields.
     Keyed(KeyedList<'s>),
-    /// Whatever the value turns out to be: of an object every key has its own owner, a list is one value.
+    /// Deduced from the value: every key of an object has its own owner, a list is atomic.
     Deduced,
 }
 
-/// A list whose items are told apart by key fields.
+/// A list whose items are identified by key fields.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyedList<'s> {
     pub(crate) item: Place<'s>,
@@ -101,7 +101,7 @@ impl<'s> Place<'s> {
         }
     }
 
-    /// The place of a struct's field; `None` for one the schema neither declares nor keeps.
+    /// The place of a struct's field; `None` if the schema neither declares nor preserves it.
     pub(crate) fn field(self, id: TypeId, name: &str) -> Option<Self> {
         let kind = match self.schema.field(id, name) {
             Some(field) => PlaceKind::Field(field),
@@ -114,7 +114,7 @@ impl<'s> Place<'s> {
         })
     }
 
-    /// Whether a type is a custom kind's, whose fields may have any name.
+    /// True if the type belongs to a custom kind, whose fields may have any name.
     pub(crate) fn is_structural(self, id: TypeId) -> bool {
         self.schema[id].structural
     }
@@ -136,7 +136,7 @@ impl<'s> Place<'s> {
         }
     }
 
-    /// Whether a list or map value is one of Kubernetes' structs or maps, whatever their owners.
+    /// The JSON type of a place, whatever its owners.
     pub(crate) fn wants(self) -> Wants {
         let shape = match self.kind {
             PlaceKind::Root(_) => return Wants::Map,
@@ -147,23 +147,29 @@ impl<'s> Place<'s> {
         match shape {
             Shape::Struct(_) | Shape::Map(_) => Wants::Map,
             Shape::List(_) | Shape::ListMessage(_) => Wants::List,
+            Shape::String(_) | Shape::Bytes => Wants::Text,
+            Shape::Int32 | Shape::Int64 | Shape::Float64 => Wants::Number,
+            Shape::Bool => Wants::Boolean,
             _ => Wants::Anything,
         }
     }
 }
 
-/// Which JSON type a place asks for.
+/// The JSON type of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wants {
     Map,
     List,
+    Text,
+    Number,
+    Boolean,
     Anything,
 }
 
 impl<'s> KeyedList<'s> {
-    /// The item's key; a key field the item leaves out has its default. `None` if no key field has a value.
+    /// The item's key; a missing key field has its default. `None` if no key field has a value.
     pub(crate) fn key(&self, item: &Value) -> Option<PathElement> {
-        // Nearly all lists have one key, and nearly all items have it.
+        // Nearly all lists have one key, and nearly all items set it.
         if let [key] = self.keys
             && let Some(value) = item.get(&**key)
         {
@@ -183,7 +189,7 @@ impl<'s> KeyedList<'s> {
         (!fields.is_empty()).then(|| PathElement::key(fields.into_iter()))
     }
 
-    /// Whether two items have the same key.
+    /// True if two items have the same key.
     fn is_same(&self, one: &Value, other: &Value) -> bool {
         let has_default = |key: &str, value: &Value| self.default(key).as_ref() == Some(value);
         self.keys.iter().any(|key| one.get(&**key).is_some())
@@ -202,7 +208,7 @@ impl<'s> KeyedList<'s> {
     }
 
     fn default(&self, key: &str) -> Option<Value> {
-        // Items that have one owner as a whole are told apart by their fields all the same.
+        // Items with one owner as a whole are still identified by their fields.
         let PlaceKind::Item(Shape::Struct(id)) = self.item.kind else {
             return None;
         };
@@ -211,9 +217,8 @@ impl<'s> KeyedList<'s> {
     }
 }
 
-/// The items of a set or keyed list with their path steps, in the order of the steps: items that should not be there
-/// together but are stand beside each other. Items without a key are left out: a stored list may hold them, but nobody
-/// can own them.
+/// The items of a set or keyed list with their path steps, sorted by step, so that duplicates are adjacent. Items
+/// without a key are left out: a stored list may hold them, but nobody can own them.
 pub(crate) fn identified<'v>(structure: &Structure<'_>, items: &'v [Value]) -> Vec<(PathElement, &'v Value)> {
     let identified = items
         .iter()
@@ -232,7 +237,7 @@ pub(crate) fn identity(structure: &Structure<'_>, item: &Value) -> Option<PathEl
     }
 }
 
-/// Whether two items of a set or keyed list have the same path step.
+/// True if two items of a set or keyed list have the same path step.
 pub(crate) fn is_same_item(structure: &Structure<'_>, one: &Value, other: &Value) -> bool {
     match structure {
         Structure::Set(_) => one == other,
@@ -241,8 +246,8 @@ pub(crate) fn is_same_item(structure: &Structure<'_>, one: &Value, other: &Value
     }
 }
 
-/// The set with every struct field that has paths below it as a path of its own: "owns something in `spec`"
-/// becomes "`spec` is needed".
+/// The set with every struct field that has paths below it added as a path: owning something in `spec` means that
+/// `spec` is needed.
 pub(crate) fn with_named_fields(place: Place<'_>, set: &FieldSet) -> FieldSet {
     let structure = place.structure();
     let mut all = FieldSet::new();
@@ -258,7 +263,7 @@ pub(crate) fn with_named_fields(place: Place<'_>, set: &FieldSet) -> FieldSet {
             member: node.member || (named && !node.below.is_empty()),
             below: match child {
                 Some(child) => with_named_fields(child, &node.below),
-                // Paths the schema does not know are kept as they are.
+                // Paths the schema does not know are kept unchanged.
                 None => node.below.clone(),
             },
         };

@@ -1,8 +1,8 @@
-//! Patches that clients make: what turns the live object into what a user wants, and leaves alone what others did.
+//! Three-way patches, as clients send them: they bring a user's changes to the live object and keep everything else.
 //!
-//! Three states go in: what the user wanted last time (*original*), what the user wants now (*modified*) and what
-//! the server has (*current*). A patch comes out. What the user wants and the server lacks is set; what the user
-//! wanted and no longer does is taken out; all else, defaults and the work of others, stays.
+//! The inputs are the last configuration (*original*), the new one (*modified*) and the live object (*current*).
+//! Fields of the new configuration that the live object lacks are set; fields of the last one that are not in the new
+//! one are removed; everything else, such as defaults and other writers' fields, stays.
 //!
 //! ```
 //! use serde_json::json;
@@ -18,7 +18,7 @@
 //! assert_eq!(current, json!({"data": {"a": "9", "theirs": "3"}}));
 //! ```
 //!
-//! A strategic patch also knows the items of lists by their keys, as `kubectl apply` does for built-in kinds:
+//! A strategic patch identifies list items by their keys, as `kubectl apply` does for built-in kinds:
 //!
 //! ```
 //! use serde_json::json;
@@ -69,7 +69,7 @@ pub fn merge_patch(original: &Value, modified: &Value, current: &Value) -> Value
 
 /// The strategic merge patch that brings a user's changes to an object of the given type.
 ///
-/// Fails for an item of a merging list that does not say which item it is.
+/// Fails for an item of a merging list without its merge key.
 pub fn strategic_patch(
     schema: &Schema,
     root: TypeId,
@@ -87,7 +87,7 @@ pub fn strategic_patch(
     maps(context, original.as_object(), wanted, live).map(Value::Object)
 }
 
-/// What was wanted and no longer is.
+/// The fields that are in the original but no longer wanted.
 fn removals(original: Option<&Map<String, Value>>, wanted: &Map<String, Value>) -> Map<String, Value> {
     let before = original.into_iter().flatten();
     let gone = before.filter(|(name, _)| !wanted.contains_key(*name));
@@ -127,8 +127,8 @@ fn maps(
     Ok(patch)
 }
 
-/// Where the members of a map exclude each other, the patch says which ones are left: the server's defaults for the
-/// others have to go.
+/// If the members of a map exclude each other, the patch lists those that remain, so that the server's defaults for
+/// the others are dropped.
 fn union_members(
     strategy: &Strategy<'_>,
     original: Option<&Map<String, Value>>,
@@ -192,7 +192,7 @@ fn lists(
     Ok(())
 }
 
-/// The items that are new or different, with their keys.
+/// The items that are new or changed, with their keys.
 fn changed_items(
     strategy: &Strategy<'_>,
     original: &[Value],
@@ -284,7 +284,7 @@ mod tests {
         );
     }
 
-    /// What one user says of a deployment: scalars, a map, keyed lists within each other, a set and a union.
+    /// One user's configuration of a deployment: scalars, a map, nested keyed lists, a set and a union.
     fn config(names: &'static str) -> impl Generate<Value = Value> {
         let image = prop::option::of("[x-z]");
         let env = prop::collection::btree_map(names, prop::option::of("[x-z]"), 0..3);
@@ -338,7 +338,7 @@ mod tests {
         }
     }
 
-    /// Whether all that `part` says is so in `whole`; items of lists by their names, in order.
+    /// True if `whole` contains everything in `part`; list items are matched by name, in order.
     fn says(whole: &Value, part: &Value) -> bool {
         match (whole, part) {
             (Value::Object(whole), Value::Object(part)) => part

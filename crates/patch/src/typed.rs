@@ -1,5 +1,4 @@
-//! What server-side apply does to a live object: how a configuration merges into it, and how fields are taken out
-//! again.
+//! The changes server-side apply makes to a live object: merging a configuration and removing fields.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,13 +8,12 @@ use watchkeeper_wire::schema::{Schema, TypeId};
 use crate::field_set::{FieldSet, PathElement, Step};
 use crate::structure::{Place, Structure, identity, is_same_item, with_named_fields};
 
-/// Lays the configuration over the live object.
+/// Merges the configuration into the live object.
 pub fn merge(schema: &Schema, root: TypeId, live: &mut Value, config: &Value) {
     merge_at(Place::root(schema, root), live, config);
 }
 
-/// The paths of lists, maps and structs in a configuration that have one owner as a whole: merging it would take out
-/// all that it does not name.
+/// The paths of atomic lists, maps and structs in a configuration: merging it replaces them as a whole.
 pub fn atomics(schema: &Schema, root: TypeId, config: &Value) -> Vec<String> {
     let mut found = Vec::new();
     find_atomics(Place::root(schema, root), config, String::new(), &mut found);
@@ -42,12 +40,12 @@ fn find_atomics(place: Place<'_>, config: &Value, path: String, found: &mut Vec<
     }
 }
 
-/// Takes the fields of `set` out of the object, each with all that is below it.
+/// Removes the fields of `set` from the object, each with everything below it.
 pub fn remove(schema: &Schema, root: TypeId, object: &mut Value, set: &FieldSet) {
     remove_at(Place::root(schema, root), object, set);
 }
 
-/// The set with every struct field that leads to one of its paths.
+/// The set with every struct field that leads to one of its paths added.
 pub fn ensure_named_fields(schema: &Schema, root: TypeId, set: &FieldSet) -> FieldSet {
     with_named_fields(Place::root(schema, root), set)
 }
@@ -62,7 +60,7 @@ fn merge_at(place: Place<'_>, live: &mut Value, config: &Value) {
         ) => {
             for (name, value) in config {
                 match live.get_mut(name) {
-                    // What is already so need not be looked up.
+                    // Equal values need no merge.
                     Some(live) if *live == *value => {}
                     Some(live) => match place.child(&structure, name) {
                         Some(child) => merge_at(child, live, value),
@@ -82,8 +80,8 @@ fn merge_at(place: Place<'_>, live: &mut Value, config: &Value) {
     }
 }
 
-/// Both lists in one: items of the configuration in its order, and each item that only the live list has before
-/// the shared item it stood before, so that neither side's order is turned around.
+/// Merges two lists: the items of the configuration in its order, and each item only the live list has before the
+/// shared item it preceded. Neither side's order is reversed.
 ///
 /// Live `[a, x, b, y]` and configuration `[n, a, b, m]` give `[n, a, x, b, y, m]`.
 fn merge_lists(item: Place<'_>, structure: &Structure<'_>, live: &mut Vec<Value>, config: &[Value]) {
@@ -97,7 +95,7 @@ fn merge_lists(item: Place<'_>, structure: &Structure<'_>, live: &mut Vec<Value>
     };
     let (live_ids, config_ids) = (identify(live), identify(config));
     let configured: HashSet<_> = config_ids.iter().collect();
-    // Of several under one identity the first counts.
+    // Of several items with the same identity the first counts.
     let places = live_ids.iter().enumerate().rev();
     let places: HashMap<_, _> = places.map(|(place, id)| (id, place)).collect();
     let mut live_items: Vec<Option<Value>> = live.drain(..).map(Some).collect();
@@ -119,8 +117,8 @@ fn merge_lists(item: Place<'_>, structure: &Structure<'_>, live: &mut Vec<Value>
             merged.extend(live_items[place].take());
             continue;
         }
-        // A shared item draws in the configuration's items up to itself, unless a later live item will: shared
-        // items follow the configuration's order.
+        // At a shared item, add the configuration's items up to it, if it is the next shared one: shared items follow
+        // the configuration's order.
         let next_shared = config_ids[next..]
             .iter()
             .position(|other| places.contains_key(other));

@@ -1,4 +1,4 @@
-//! The managed fields of every recorded create, worked out again from the created object.
+//! Recomputes the managed fields of every recorded create from the created object.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use watchkeeper_patch::managed_fields::{Managers, Writer, empty_object};
 use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::Schema;
 
-/// What the server fills in after it has noted the manager's fields: nobody's.
+/// Fields the server sets after it recorded the manager's fields: nobody owns them.
 const FILLED_IN_BY_THE_SERVER: &[(&str, &[&str])] = &[
     ("CustomResourceDefinition", &[".status"]),
     ("Namespace", &[".spec.finalizers", ".status"]),
@@ -78,7 +78,7 @@ fn creates_are_laid_to_their_manager() {
                 .unwrap_or_default()
         };
         let sent = &step["request"]["body"];
-        // Reviews and token requests answer with 201 too, but are never stored and have no version.
+        // Reviews and token requests answer with 201 too, but are not stored and have no version.
         let is_create = step["request"]["method"] == "POST"
             && step["response"]["status"] == 201
             && !text("/metadata/resourceVersion").is_empty();

@@ -1,9 +1,9 @@
-//! Which certificates of servers are trusted: webpki's rules, plus the one rule of Go that kubeconfigs and webhooks rely
-//! on.
+//! Verification of server certificates: webpki's rules, plus one rule of Go that kubeconfigs and webhooks rely on.
 //!
-//! Go accepts a server whose certificate *is* one of the configured authorities: self-signed servers are set up
-//! that way. webpki refuses it, because such a leaf was issued by nobody. Name and dates are still checked.
+//! Go accepts a server whose certificate *is* one of the configured authorities, as with self-signed servers. webpki
+//! refuses it, because such a leaf has no issuer. Name and dates are still checked.
 
+mod fixed;
 mod validity;
 
 use std::sync::Arc;
@@ -15,10 +15,11 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
+pub use fixed::{everyone, nobody};
 pub use validity::Validity;
 
-/// Trusts what the authorities have signed, and the authorities themselves. `None` if there is none that can be read: then
-/// nobody can be trusted.
+/// Trusts certificates signed by the authorities, and the authorities themselves. `None` if no authority can be
+/// parsed: then nothing can be trusted.
 pub fn verifier(
     authorities: Vec<CertificateDer<'static>>,
     provider: &Arc<CryptoProvider>,
@@ -48,7 +49,7 @@ impl ServerCertVerifier for Authorities {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.webpki.verify_server_cert(leaf, chain, name, ocsp, now) {
-            // webpki looks at the dates before it looks for an issuer, so these two errors mean: dates are fine.
+            // webpki checks the dates before the issuer, so these two errors mean that the dates are valid.
             Err(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::Other(_)))
                 if self.authorities.contains(leaf) =>
             {
@@ -88,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether a certificate that only its owner has signed is trusted, by whoever names it an authority.
+    /// Checks whether a self-signed certificate is trusted if it is named as an authority.
     fn check(is_authority: bool, last_year: i32, name: &str, is_trusted: bool) {
         let mut params = CertificateParams::new(vec!["hook.default.svc".to_owned()]).unwrap();
         params.not_after = date_time_ymd(last_year, 12, 31);

@@ -1,9 +1,9 @@
-//! From when until when a certificate is valid: two dates behind a few fields, read where they stand.
+//! Reads the validity of a certificate: two dates after a few other fields.
 //!
 //! ```text
 //! Certificate { TBSCertificate { [0] version, serial, signature, issuer, Validity { not before, not after }, … }, … }
 //! ```
-//! Nothing is verified here. A whole X.509 parser would bring a parser generator and a second library for time.
+//! Nothing is verified here. A full X.509 parser would bring a parser generator and a second time library.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -16,17 +16,17 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// When a certificate is valid.
+/// The validity of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
-    /// From then on.
+    /// The first valid time.
     pub from: Timestamp,
-    /// Until then.
+    /// The last valid time.
     pub until: Timestamp,
 }
 
 impl Validity {
-    /// Of the first certificate of a PEM chain; `None` if there is none that can be read.
+    /// Of the first certificate of a PEM chain; `None` if none can be parsed.
     pub fn of_leaf(pem: &[u8]) -> Option<Self> {
         Self::read(&CertificateDer::from_pem_slice(pem).ok()?)
     }
@@ -34,7 +34,7 @@ impl Validity {
     fn read(mut certificate: &[u8]) -> Option<Self> {
         let mut signed = sequence(&mut certificate)?;
         let mut fields = sequence(&mut signed)?;
-        // The first version of the format does not say which version it is.
+        // The version field is missing in version 1.
         if fields.first() == Some(&VERSION) {
             element(&mut fields)?;
         }
@@ -55,15 +55,15 @@ fn sequence<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
         .map(|(_, contents)| contents)
 }
 
-/// Takes one element off the front: its tag and what it holds.
+/// Consumes one element: its tag and its content.
 fn element<'a>(rest: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     let (&tag, tail) = rest.split_first()?;
     let (&first, tail) = tail.split_first()?;
     let (length, tail) = match first {
         ..=0x7f => (usize::from(first), tail),
-        // No length stands here, but an end elsewhere, which certificates do not have.
+        // Indefinite length, which certificates do not use.
         0x80 | 0x85.. => return None,
-        // The length itself takes so many bytes.
+        // The length itself takes this many bytes.
         0x81..=0x84 => {
             let (digits, tail) = tail.split_at_checked(usize::from(first - 0x80))?;
             let add = |length: usize, &digit: &u8| length << 8 | usize::from(digit);

@@ -1,7 +1,7 @@
-//! What a Go server makes of the JSON body of a built-in kind: in flows what a client sent, out flows the object
-//! exactly as the server prints it, with everything that was dropped named.
+//! The canonical form of an object: a client's JSON body in, the object exactly as a Go server prints it out, with
+//! the dropped fields listed.
 //!
-//! Go reads a body into structs and prints the structs again. What this does to a body, and what is done here:
+//! Go decodes a body into structs and prints the structs again. This module has the same effect:
 //!
 //! ```text
 //! {"apiVersion":"v1","kind":"Service","metadata":{"name":"a","nope":1},
@@ -11,12 +11,12 @@
 //!    "spec":{"ports":[{"port":80,"targetPort":0}]},"status":{"loadBalancer":{}}}
 //! ```
 //!
-//! Unknown fields go; nulls become zero values; zero values are left out where `omitempty` says so and shown
-//! where it does not; quantities, times and bytes take their canonical form. A value of the wrong type is an
-//! error in Go's words. Nothing is defaulted and nothing is validated.
+//! Unknown fields are dropped. Nulls become zero values. Zero values are omitted for `omitempty` fields and shown for
+//! others. Quantities, times and bytes take their canonical form. A value of the wrong type is an error with Go's
+//! text. Nothing is defaulted or validated.
 //!
-//! A custom object is not read into structs: its unknown fields are pruned, its metadata is a struct, and everything
-//! else stays as it was sent (see `prune`).
+//! A custom object is not decoded into structs: unknown fields are pruned, its metadata is treated as a struct, and
+//! everything else stays as sent (see `prune`).
 
 mod base64;
 mod body;
@@ -37,32 +37,32 @@ use serde_json::Value;
 use crate::difference::Difference;
 use crate::schema::{Schema, TypeId};
 
-/// Most complaints about one body; Go stops there too.
+/// The largest number of strict errors reported for one body, as in Go.
 pub const STRICT_LIMIT: usize = 100;
 
-/// An object as the server prints it.
+/// An object in canonical form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Canonical {
     /// The object.
     pub value: Value,
-    /// Fields that were dropped because the kind does not have them, at most [`STRICT_LIMIT`]: in each object those
-    /// within it before its own, which is the order of Go where it turns a map into structs. Where it reads a body,
+    /// Fields that were dropped because the kind does not have them, at most [`STRICT_LIMIT`]. Errors within an
+    /// object come before the object's own, Go's order when it converts a map into structs. When Go decodes a body,
     /// the order is that of [`strict_errors`].
     pub unknown: Vec<StrictError>,
-    /// Where maps stood that were empty and are left out, as JSON pointers, at most [`STRICT_LIMIT`]. Go knows them from
-    /// maps that were not there, and so do texts about the object.
+    /// JSON pointers to empty maps that were omitted, at most [`STRICT_LIMIT`]. Go distinguishes an empty map from a
+    /// missing one, and so do its messages.
     pub emptied: Vec<String>,
 }
 
-/// Something that strict reading refuses and lenient reading warns about.
+/// An error in strict field validation, a warning otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StrictError {
-    /// A field that the kind does not have.
+    /// A field the kind does not have.
     Unknown {
         /// `spec.ports[0].nope`.
         path: String,
     },
-    /// A key that stands twice in one object; the last one counts.
+    /// A key that occurs twice in one object; the last one counts.
     Duplicate {
         /// `spec.replicas`.
         path: String,
@@ -70,7 +70,7 @@ pub enum StrictError {
 }
 
 impl StrictError {
-    /// Which field it is about.
+    /// The path of the field.
     pub fn path(&self) -> &str {
         match self {
             Self::Unknown { path } | Self::Duplicate { path } => path,
@@ -87,14 +87,13 @@ impl fmt::Display for StrictError {
     }
 }
 
-/// A value that Go cannot read into the field it is meant for; the text is Go's.
+/// A value of the wrong type for its field, with Go's text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TypeError {
-    /// What Go says of JSON that it cannot read.
+    /// Go's text when decoding JSON.
     pub message: String,
-    /// What Go says of a map that it cannot turn into structs, as it does with a strategic patch's result, if that
-    /// differs.
+    /// Go's text when converting a map into structs, as with the result of a strategic merge patch, if that differs.
     pub conversion: Option<String>,
 }
 
@@ -106,13 +105,13 @@ impl TypeError {
         }
     }
 
-    /// What Go says of a map that it cannot turn into structs.
+    /// Go's text when converting a map into structs.
     pub fn into_conversion(self) -> String {
         self.conversion.unwrap_or(self.message)
     }
 }
 
-/// Brings an object into the form in which the server prints it.
+/// Brings an object into canonical form.
 ///
 /// ```
 /// use serde_json::json;
@@ -129,8 +128,8 @@ pub fn canonicalize(schema: &Schema, id: TypeId, value: Value) -> Result<Canonic
     walk::canonicalize(schema, id, value, &Difference::Everywhere)
 }
 
-/// As [`canonicalize`], for an object that differs in this from one that is in that form already: the rest is not
-/// looked at again.
+/// Like [`canonicalize`], for an object that differs only by `difference` from one in canonical form. Unchanged parts
+/// are not visited.
 pub fn canonicalize_changed(
     schema: &Schema,
     id: TypeId,
@@ -140,7 +139,7 @@ pub fn canonicalize_changed(
     walk::canonicalize(schema, id, value, difference)
 }
 
-/// What error texts call the type of a JSON value.
+/// The name of a JSON value's type in Go's error texts.
 pub fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -1,23 +1,23 @@
-//! What a splitter carries from one chunk of a stream to the next.
+//! The state a splitter carries from one chunk of a stream to the next.
 //!
-//! A part that lies within one chunk is handed out as a slice of it. A part that straddles chunks is put together
-//! here, in a buffer that is used again.
+//! A part within one chunk is returned as a slice of it. A part that straddles chunks is assembled here, in a reused
+//! buffer.
 
-/// Room that is kept between parts: one oversized object must not stay on a watch's account for hours. 1 MiB.
+/// The capacity kept between parts: one oversized object must not occupy memory for the rest of a long watch.
 const KEPT_CAPACITY: usize = 1 << 20;
 
-/// The beginning of a part that is not complete yet, and how far the stream has been read.
+/// The beginning of an incomplete part, and the offset in the stream.
 #[derive(Debug, Default)]
 pub(crate) struct Carry {
-    /// Bytes of the stream that have been consumed.
+    /// Bytes of the stream consumed so far.
     offset: usize,
     held: Vec<u8>,
-    /// The held part was handed out whole, and may go when the next one is asked for.
+    /// The held part was returned whole and is dropped on the next call.
     is_handed_out: bool,
 }
 
 impl Carry {
-    /// Lets go of a part that was handed out. The first thing a splitter does when it is asked for the next one.
+    /// Drops a part that was returned. A splitter calls this first when asked for the next part.
     pub(crate) fn start_next(&mut self) {
         if std::mem::take(&mut self.is_handed_out) {
             self.held.clear();
@@ -25,17 +25,17 @@ impl Carry {
         }
     }
 
-    /// Bytes of the stream that have been consumed.
+    /// Bytes of the stream consumed so far.
     pub(crate) fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Where the held part began.
+    /// The offset at which the held part began.
     pub(crate) fn start(&self) -> usize {
         self.offset - self.held.len()
     }
 
-    /// What is held of a part that is not complete.
+    /// The held bytes of an incomplete part.
     pub(crate) fn held(&self) -> &[u8] {
         match self.is_handed_out {
             true => &[],
@@ -43,7 +43,7 @@ impl Carry {
         }
     }
 
-    /// Consumes so many bytes of the chunk.
+    /// Consumes `length` bytes of the chunk.
     pub(crate) fn take<'c>(&mut self, chunk: &mut &'c [u8], length: usize) -> &'c [u8] {
         let (part, rest) = chunk.split_at(length);
         *chunk = rest;
@@ -51,18 +51,18 @@ impl Carry {
         part
     }
 
-    /// Consumes so many bytes of the chunk and keeps them.
+    /// Consumes `length` bytes of the chunk and keeps them.
     pub(crate) fn hold(&mut self, chunk: &mut &[u8], length: usize) {
         let part = self.take(chunk, length);
         self.held.extend_from_slice(part);
     }
 
-    /// Forgets what is held.
+    /// Drops the held bytes.
     pub(crate) fn clear(&mut self) {
         self.held.clear();
     }
 
-    /// A whole part, of which `last` came last: itself, or put together with what is held.
+    /// Returns a complete part that ends with `last`: `last` itself, or joined to the held bytes.
     pub(crate) fn complete<'a, 'c: 'a>(&'a mut self, last: &'c [u8]) -> &'a [u8] {
         if self.held.is_empty() {
             return last;

@@ -1,34 +1,33 @@
-//! Where one state of a value differs from another.
+//! The difference between two states of a value.
 //!
-//! A write changes little of an object, and several parts of the server ask what: to put it in order, to fill in
-//! defaults, to see whose fields changed. Both states are walked once, side by side, without a look at any schema;
-//! whoever asks then follows the changes alone.
+//! A write changes little of an object. Canonicalization, defaulting and field management all need to know what
+//! changed. Both states are walked once, side by side, without a schema; the users then visit only the changes.
 
 use serde_json::{Map, Value};
 
-/// Up to here, the members that changed are searched one by one.
+/// Up to this many changed members are searched linearly.
 const FEW_MEMBERS: usize = 8;
 
-/// Where a value differs from what it was.
+/// The difference between an old and a new value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// Nowhere.
+    /// They are equal.
     Nowhere,
-    /// In some members of an object.
+    /// Some members of an object differ.
     Members {
-        /// Those that are new or differ, in their order.
+        /// The members that are new or differ, in order.
         changed: Vec<(String, Difference)>,
-        /// Whether it had others.
+        /// True if members were removed.
         gone: bool,
     },
-    /// In a list: how each item differs from the one that stood in its place.
+    /// A list: the difference of each item from the one at its index.
     Items(Vec<Difference>),
-    /// As a whole: there was nothing, or something that cannot be compared part by part.
+    /// The whole value: it is new, or the two cannot be compared part by part.
     Everywhere,
 }
 
 impl Difference {
-    /// How `new` differs from `old`.
+    /// The difference between `old` and `new`.
     ///
     /// ```
     /// use serde_json::json;
@@ -55,7 +54,7 @@ impl Difference {
         let mut before = old.iter();
         let mut known = before.next();
         for (name, value) in new {
-            // Nearly all names are the same: which comes first is asked only of others.
+            // Nearly all names are equal; only others are compared for order.
             while let Some((other, _)) = known
                 && other != name
                 && other < name
@@ -84,7 +83,7 @@ impl Difference {
     fn in_items(old: &[Value], new: &[Value]) -> Option<Self> {
         let mut pairs = old.iter().zip(new);
         let (mut same, mut first) = (0, None);
-        // No list is made for one that did not change.
+        // No list is allocated if nothing changed.
         for (old, new) in pairs.by_ref() {
             first = Self::found(old, new);
             if first.is_some() {
@@ -103,13 +102,13 @@ impl Difference {
         Some(Self::Items(items))
     }
 
-    /// Whether the states are the same.
+    /// True if the values are equal.
     pub fn is_nowhere(&self) -> bool {
         matches!(self, Self::Nowhere)
     }
 
-    /// Whether two states still differ: since this was found, one may have changed again, though only in places where
-    /// they differed.
+    /// True if two values still differ. They may have changed again since this was computed, but only where they
+    /// differed.
     pub fn persists(&self, old: Option<&Value>, new: Option<&Value>) -> bool {
         match (self, old, new) {
             (Self::Nowhere, ..) => false,
@@ -127,11 +126,11 @@ impl Difference {
         }
     }
 
-    /// How a member that an object has now differs.
+    /// The difference of a member of the new object.
     pub fn member(&self, name: &str) -> &Self {
         match self {
             Self::Members { changed, .. } => {
-                // Nearly all writes change few members, and then to look at each is quicker.
+                // Nearly all writes change few members; then a linear search is faster.
                 let place = match changed.len() {
                     0..=FEW_MEMBERS => changed.iter().position(|(member, _)| member == name),
                     _ => changed
@@ -145,7 +144,7 @@ impl Difference {
         }
     }
 
-    /// How an item that a list has now differs.
+    /// The difference of an item of the new list.
     pub fn item(&self, index: usize) -> &Self {
         match self {
             Self::Items(items) => items.get(index).unwrap_or(&Self::Everywhere),
@@ -155,7 +154,7 @@ impl Difference {
     }
 }
 
-/// Whether two values are the same and have no parts.
+/// True if two values are equal scalars.
 fn is_same_leaf(old: &Value, new: &Value) -> bool {
     match (old, new) {
         (Value::String(old), Value::String(new)) => old == new,

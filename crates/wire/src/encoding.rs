@@ -1,17 +1,17 @@
-//! The two encodings an object can be kept in.
+//! The two encodings of an object.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Keys and values as they stand in an object: labels, annotations.
+/// Keys and values in the order of the object: labels, annotations.
 pub type TextPairs<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
 
-/// How an object's bytes are to be read.
+/// The encoding of an object's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
-    /// `application/json`: every kind has it.
+    /// `application/json`: available for every kind.
     Json,
-    /// `application/vnd.kubernetes.protobuf`: all built-in kinds have it, custom ones do not.
+    /// `application/vnd.kubernetes.protobuf`: available for built-in kinds only.
     Protobuf,
 }
 
@@ -24,7 +24,7 @@ impl Encoding {
         }
     }
 
-    /// The encoding that a `Content-Type` names, whatever its parameters (`charset`, `stream`) say.
+    /// The encoding named by a `Content-Type`; parameters (`charset`, `stream`) are ignored.
     pub fn from_content_type(content_type: &str) -> Option<Self> {
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         [Self::Json, Self::Protobuf]

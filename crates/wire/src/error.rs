@@ -1,4 +1,4 @@
-//! What can be wrong with bytes, whatever their encoding.
+//! Errors of reading objects, in any encoding.
 
 use watchkeeper_meta::ParseGroupVersionError;
 
@@ -10,35 +10,35 @@ use crate::protobuf::primitive::ProtobufError;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// They are not the JSON they should be.
+    /// Invalid JSON.
     #[error(transparent)]
     Json(#[from] JsonError),
-    /// They are not the protobuf they should be.
+    /// Invalid protobuf.
     #[error(transparent)]
     Protobuf(#[from] ProtobufError),
-    /// A watch event of a kind this version does not know. The stream goes on behind it.
+    /// A watch event of an unknown type. The stream can be read on.
     #[error("unknown watch event type {word:?}")]
     UnknownEvent {
-        /// The word in its `type`.
+        /// The event's `type`.
         word: String,
     },
-    /// An object whose `apiVersion` is none.
+    /// An object with an invalid `apiVersion`.
     #[error("invalid apiVersion")]
     ApiVersion(#[from] ParseGroupVersionError),
-    /// An object beyond [`OBJECT_LIMIT`].
+    /// An object larger than [`OBJECT_LIMIT`].
     #[error("an object of {bytes} bytes is larger than {OBJECT_LIMIT}")]
     ObjectTooLarge {
         /// Its size.
         bytes: usize,
     },
-    /// An object whose header could be read, but whose rest is not what was asked for.
+    /// An object with a valid header that cannot be decoded into the requested type.
     #[error("cannot decode {kind} {key}: {reason}")]
     Decode {
         /// Its `apiVersion` and `kind`.
         kind: String,
         /// Its namespace and name.
         key: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }

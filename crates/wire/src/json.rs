@@ -1,9 +1,9 @@
 //! Kubernetes' JSON encoding: cutting objects out of lists and watch streams, and reading their headers.
 //!
-//! [`list::ListSplitter`] and [`watch::LineSplitter`] take a body in chunks of any size and yield objects as slices;
-//! [`mod@header`] reads identity, labels and owners from such a slice; none of them builds a tree, and what they pass
-//! over is only followed as far as brackets and quotes go: whether it is proper JSON shows when it is decoded. That is
-//! done when someone asks, by a reader for what servers write and, where that is at a loss, by `serde_json`.
+//! [`list::ListSplitter`] and [`watch::LineSplitter`] take a body in chunks of any size and return objects as slices.
+//! [`mod@header`] reads identity, labels and owners from such a slice. None of them builds a tree. In what they skip,
+//! only brackets and quotes are followed; invalid JSON there is found when the object is decoded. Decoding happens on
+//! demand, by a fast deserializer for the JSON servers write, with `serde_json` for the rest.
 
 pub(crate) mod de;
 mod error;

@@ -1,20 +1,20 @@
-//! What is kept of an object, for as long as it takes to read it.
+//! A per-thread buffer for the kept bytes of an object while it is read.
 //!
-//! An object is cut out of a list without its `managedFields`, and then copied or decoded; in between it lies in a
-//! buffer that every object of a thread uses in turn, so that a list of thirty thousand does not allocate as many.
+//! An object is cut out of a list without its `managedFields` and then copied or decoded. In between its bytes are in
+//! a buffer that all objects of a thread reuse, so that a list of thirty thousand objects does not allocate as often.
 
 use std::cell::Cell;
 
 use crate::{Encoding, ObjectOptions, WireError, json, protobuf};
 
-/// A buffer that has grown beyond this for one large object is not kept for the small ones.
+/// A buffer larger than this, grown for one large object, is not kept.
 const BUFFER_LIMIT: usize = 256 << 10;
 
 thread_local! {
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Calls `read` with the bytes that `options` want to keep.
+/// Calls `read` with the bytes that `options` keep.
 pub(crate) fn with_kept<T>(
     encoding: Encoding,
     bytes: &[u8],
@@ -30,7 +30,7 @@ pub(crate) fn with_kept<T>(
     })
 }
 
-/// Calls `read` with both parts in one piece.
+/// Calls `read` with both parts joined.
 pub(crate) fn with_joined<T>(front: &[u8], back: &[u8], read: impl FnOnce(&[u8]) -> T) -> T {
     with_buffer(|joined| {
         joined.extend_from_slice(front);
@@ -40,7 +40,7 @@ pub(crate) fn with_joined<T>(front: &[u8], back: &[u8], read: impl FnOnce(&[u8])
 }
 
 fn with_buffer<T>(fill: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-    // Taken, not borrowed: whatever `fill` calls may come here again.
+    // Taken, not borrowed: `fill` may call this function again.
     let mut buffer = BUFFER.take();
     buffer.clear();
     let result = fill(&mut buffer);

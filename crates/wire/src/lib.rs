@@ -1,4 +1,4 @@
-//! Kubernetes objects as bytes: what is needed to cut them out of a stream, name them and, on request, decode them.
+//! Kubernetes objects as bytes: cutting them out of a stream, reading their headers and, on request, decoding them.
 //!
 //! This crate is pure: bytes in, bytes out. It knows neither HTTP nor storage.
 

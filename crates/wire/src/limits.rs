@@ -1,18 +1,18 @@
-//! How much one stream may make us hold. Whatever is beyond these limits ends in a typed error.
+//! Limits on the memory one stream may occupy. Exceeding one is a typed error.
 
-/// Largest object, in any encoding: 32 MiB.
+/// The largest object, in any encoding.
 ///
-/// A server keeps at most a few MiB per object (etcd refuses more than 1.5 MiB unless told otherwise); JSON takes
-/// two to three times the room of protobuf. What is larger is not an object but a mistake or an attack.
+/// A server keeps at most a few MiB per object (etcd refuses more than 1.5 MiB by default), and JSON is two to three
+/// times as large as protobuf. Anything larger is a mistake or an attack.
 pub const OBJECT_LIMIT: usize = 32 << 20;
 
-/// Most brackets an object may open within each other: 127, where `serde_json` stops too.
+/// The deepest nesting of an object, the same as in `serde_json`.
 pub const NESTING_LIMIT: u32 = 127;
 
-/// Largest part of a list that is not items: one key, or the list's own metadata. 1 MiB.
+/// The largest part of a list outside its items: one key, or the list's metadata.
 ///
 /// Continue tokens are the only part that can grow, and they name one key.
 pub const LIST_HEAD_LIMIT: usize = 1 << 20;
 
-/// Largest watch event: an object and the words around it.
+/// The largest watch event: an object and its envelope.
 pub const EVENT_LIMIT: usize = OBJECT_LIMIT + 1024;

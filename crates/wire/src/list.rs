@@ -1,4 +1,4 @@
-//! A list as it arrives: its own few words, and its items one by one.
+//! Splits a list as it arrives into its head and its items.
 
 use std::sync::Arc;
 
@@ -41,9 +41,9 @@ impl ListSplitter {
         }
     }
 
-    /// What the list has said about itself so far; all of it after [`finish`](Self::finish).
+    /// The list's own fields read so far; complete after [`finish`](Self::finish).
     ///
-    /// Servers send the type and the metadata in front of the items, but JSON may have them anywhere.
+    /// Servers send type and metadata before the items, but JSON may have them anywhere.
     pub fn head(&self) -> &ListHead {
         match self {
             Self::Json(splitter) => splitter.head(),
@@ -51,9 +51,9 @@ impl ListSplitter {
         }
     }
 
-    /// The next item; `None` when the chunk is used up. Consumed bytes are taken off the front of `chunk`.
+    /// The next item; `None` when the chunk is used up. Consumed bytes are removed from the front of `chunk`.
     ///
-    /// The slice is a part of the chunk where the item lies within it, and put together once where it does not.
+    /// The slice is part of the chunk if the item is within it, else it is assembled in a buffer.
     pub fn next<'a, 'c: 'a>(&'a mut self, chunk: &mut &'c [u8]) -> Result<Option<&'a [u8]>, WireError> {
         match self {
             Self::Json(splitter) => Ok(splitter.next(chunk)?),
@@ -61,10 +61,10 @@ impl ListSplitter {
         }
     }
 
-    /// The next item as an object, if it can be had at once: JSON as servers write it, whole in the chunk, is read as
-    /// it is split. `None` says nothing about the item, nor whether there is one: that is for [`next`](Self::next).
+    /// The next item as an object, by the fast path: JSON as servers write it, whole in the chunk, is read while it
+    /// is split. `None` means only that the fast path does not apply; call [`next`](Self::next).
     ///
-    /// The object is the one that [`Object::from_item`] would make.
+    /// The object equals that of [`Object::from_item`].
     #[inline]
     pub fn next_object(
         &mut self,
@@ -80,8 +80,7 @@ impl ListSplitter {
         }
     }
 
-    /// Whether the list has spoken of its items. Only JSON can tell: there they have a name, whatever the list's
-    /// kind is called.
+    /// True if the list has an `items` member. Only JSON can tell, because its items have a name.
     pub fn has_items(&self) -> bool {
         match self {
             Self::Json(splitter) => splitter.has_items(),
@@ -89,7 +88,7 @@ impl ListSplitter {
         }
     }
 
-    /// An error unless the list has ended.
+    /// Returns an error unless the list has ended.
     pub fn finish(&self) -> Result<(), WireError> {
         match self {
             Self::Json(splitter) => Ok(splitter.finish()?),

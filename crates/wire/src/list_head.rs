@@ -1,24 +1,24 @@
-//! The words around the items of a list.
+//! The fields of a list besides its items.
 
 use watchkeeper_meta::ResourceVersion;
 
-/// What a list says about itself.
+/// The list's own fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListHead {
-    /// `apiVersion` of the list, which is that of its items.
+    /// `apiVersion` of the list and of its items.
     pub api_version: String,
-    /// `kind` of the list: that of its items and `List`.
+    /// `kind` of the list: that of its items followed by `List`.
     pub kind: String,
-    /// The state of the resource the list was read from.
+    /// The resourceVersion the list was read at.
     pub resource_version: ResourceVersion,
-    /// Where the next page begins; empty on the last one.
+    /// The continue token of the next page; empty on the last one.
     pub continue_token: String,
-    /// How many items are left after this page, where the server knows.
+    /// The number of items after this page, if the server knows it.
     pub remaining_item_count: Option<i64>,
 }
 
 impl ListHead {
-    /// The kind of the items: `Pod` for a `PodList`; `None` where the list's kind does not say.
+    /// The kind of the items: `Pod` for a `PodList`; `None` if the list's kind does not end in `List`.
     pub fn item_kind(&self) -> Option<&str> {
         self.kind.strip_suffix("List").filter(|kind| !kind.is_empty())
     }

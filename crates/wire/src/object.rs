@@ -1,8 +1,8 @@
-//! An object as caches, queues and handlers share it: its bytes, and a small header beside them.
+//! An object as caches, queues and handlers share it: its bytes, with a small header beside them.
 //!
-//! Bytes come in as they were cut out of a stream; they are copied once, tight, into the one allocation that also
-//! holds the reference count and the header. So an object never keeps a larger buffer alive, a clone is one
-//! increment, and what nobody decodes is never decoded.
+//! The bytes are copied once from the stream into a single allocation of the exact size, which also holds the
+//! reference count and the header. An object therefore never keeps a larger buffer alive, a clone is one increment,
+//! and an object nobody decodes is never decoded.
 //!
 //! ```text
 //! ┌───────┬─────────────────────────────────────────────┬──────────────────────────────┬─────────────────┐
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The last part is empty unless a JSON name or version was written with escapes, which no server does. Labels,
-//! annotations, owners and finalizers are read from the bytes when they are asked for.
+//! annotations, owners and finalizers are read from the bytes on demand.
 
 mod convert;
 mod head;
@@ -45,18 +45,17 @@ use crate::{Encoding, RawObject, TextPairs, WireError, json, protobuf};
 #[derive(Clone)]
 pub struct Object(ThinArc<Head, u8>);
 
-/// What is kept of an object.
+/// Options of copying an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectOptions {
-    /// Keep `metadata.managedFields`. They are more than half of an object's bytes and serve the server's apply
-    /// alone, so they are left out unless asked for.
+    /// Keep `metadata.managedFields`. By default they are dropped: they are more than half of an object's bytes and
+    /// used only by server-side apply.
     pub keep_managed_fields: bool,
 }
 
-/// Making objects.
+/// Constructors.
 impl Object {
-    /// Copies an item of a list, whose type the list has stated. Should the item state a type itself, that one
-    /// holds.
+    /// Copies an item of a list, whose type the list states. A type stated by the item itself takes precedence.
     pub fn from_item(
         encoding: Encoding,
         bytes: &[u8],
@@ -115,7 +114,7 @@ impl Object {
         })
     }
 
-    /// Copies the JSON object at the front of `bytes` if it is as servers write it, and says how long it is.
+    /// Copies the JSON object at the front of `bytes` if it is as servers write it, and returns its length.
     pub(crate) fn from_json_front(
         bytes: &[u8],
         expected: &Arc<GroupVersionKind>,
@@ -151,7 +150,7 @@ impl Object {
     }
 }
 
-/// What is known without reading the bytes.
+/// Fields known without reading the bytes.
 impl Object {
     /// `metadata.name`.
     pub fn name(&self) -> &str {
@@ -173,28 +172,28 @@ impl Object {
         self.text(self.head().resource_version)
     }
 
-    /// The version the object was read at.
+    /// The object's resourceVersion.
     pub fn version(&self) -> ResourceVersion {
         ResourceVersion::new(self.resource_version())
     }
 
-    /// `metadata.generation`; 0 where the kind has none.
+    /// `metadata.generation`; 0 if the kind has none.
     pub fn generation(&self) -> i64 {
         self.head().generation
     }
 
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// True if `metadata.deletionTimestamp` is set.
     pub fn is_deleting(&self) -> bool {
         self.head().is_deleting
     }
 
-    /// The object's place within its resource.
+    /// The object's namespace and name.
     pub fn key(&self) -> ObjectKey {
         ObjectKey::new(self.namespace(), self.name())
     }
 
-    /// The bytes of namespace and name, for those who compare many keys and read none of them: to find that bytes are
-    /// text costs more than to compare them.
+    /// The bytes of namespace and name, for comparing many keys: checking that bytes are UTF-8 costs more than
+    /// comparing them.
     pub fn key_bytes(&self) -> (&[u8], &[u8]) {
         let head = self.head();
         (self.text_bytes(head.namespace), self.text_bytes(head.name))
@@ -210,37 +209,37 @@ impl Object {
         &self.head().kind.kind
     }
 
-    /// What stands in the object's `apiVersion`.
+    /// The object's `apiVersion`.
     pub fn api_version(&self) -> Cow<'_, str> {
         api_version(&self.head().kind)
     }
 
-    /// How to read [`bytes`](Self::bytes).
+    /// The encoding of [`bytes`](Self::bytes).
     pub fn encoding(&self) -> Encoding {
         self.head().encoding
     }
 
-    /// The object as it was sent, without `managedFields` unless they were asked for.
+    /// The object as it was sent, without `managedFields` unless they were kept.
     ///
-    /// Items of built-in lists do not state their type in JSON; [`to_json`](Self::to_json) adds it. In protobuf
-    /// this is the object's own message, without envelope.
+    /// Items of built-in lists do not state their type in JSON; [`to_json`](Self::to_json) adds it. In protobuf this
+    /// is the object's own message, without the envelope.
     pub fn bytes(&self) -> &[u8] {
         &self.0.slice[..self.head().body_len as usize]
     }
 
-    /// Whether both are the same version of the same object, however they are encoded.
+    /// True if both are the same version of the same object, in any encoding.
     pub fn is_same_version(&self, other: &Self) -> bool {
         let (one, two) = (self.head(), other.head());
         self.text_bytes(one.resource_version) == other.text_bytes(two.resource_version)
             && self.text_bytes(one.uid) == other.text_bytes(two.uid)
     }
 
-    /// Whether both are the same memory.
+    /// True if both share the same memory.
     pub fn is_shared_with(&self, other: &Self) -> bool {
         std::ptr::eq(self.head(), other.head())
     }
 
-    /// Bytes of memory the object holds, however often it is cloned; its shared type is not counted.
+    /// The memory of the object in bytes, shared by all clones; its shared type is not counted.
     pub fn memory_size(&self) -> usize {
         let count_and_length = 2 * size_of::<usize>();
         count_and_length + size_of::<Head>() + self.0.slice.len()
@@ -259,7 +258,7 @@ impl Object {
     }
 }
 
-/// What is read from the bytes each time it is asked for.
+/// Fields read from the bytes on each call.
 impl Object {
     /// The whole header.
     pub fn header(&self) -> Header<'_> {
@@ -267,14 +266,14 @@ impl Object {
             Encoding::Json => json::item_header(self.bytes()).ok(),
             Encoding::Protobuf => protobuf::header::header(self.bytes()).ok(),
         };
-        // The bytes were read once already, when the object was made: there is no error left to report.
+        // The bytes were read when the object was made, so this cannot fail.
         let mut header = header.unwrap_or_default();
         header.api_version = self.api_version();
         header.kind = Cow::Borrowed(self.kind());
         header
     }
 
-    /// `metadata.labels` in the order they stand in the bytes.
+    /// `metadata.labels`, in the order of the bytes.
     pub fn labels(&self) -> TextPairs<'_> {
         let labels = match self.encoding() {
             Encoding::Json => json::labels(self.bytes()).ok(),
@@ -288,7 +287,7 @@ impl Object {
         find(self.labels(), key)
     }
 
-    /// `metadata.annotations` in the order they stand in the bytes; none where they cannot be read.
+    /// `metadata.annotations`, in the order of the bytes; none if they are malformed.
     pub fn annotations(&self) -> TextPairs<'_> {
         let annotations = match self.encoding() {
             Encoding::Json => json::annotations(self.bytes()).ok(),
@@ -307,7 +306,7 @@ impl Object {
         self.header().owner_references
     }
 
-    /// The owner that manages this object, if any.
+    /// The owner that is the object's controller, if any.
     pub fn controller(&self) -> Option<OwnerReference<'_>> {
         self.owner_references().into_iter().find(|owner| owner.controller)
     }
@@ -322,14 +321,14 @@ impl Object {
         self.header().creation_timestamp
     }
 
-    /// `metadata.deletionTimestamp`: set means "being deleted".
+    /// `metadata.deletionTimestamp`: set while the object is being deleted.
     pub fn deletion_timestamp(&self) -> Option<Time> {
         self.header().deletion_timestamp
     }
 }
 
 impl fmt::Debug for Object {
-    /// Which object and which version; the bytes may be secret and long.
+    /// Prints identity and version only: the bytes may be secret and long.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Object")
             .field("kind", &self.kind())

@@ -1,4 +1,4 @@
-//! An object that still lies in the stream it came in.
+//! An object still in the buffer of its stream.
 
 use std::borrow::Cow;
 
@@ -14,10 +14,9 @@ use crate::{Encoding, ObjectOptions, WireError, json};
 /// An object as it was cut out of a list or a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawObject<'a> {
-    /// How to read `bytes`.
+    /// The encoding of `bytes`.
     pub encoding: Encoding,
-    /// `apiVersion` where it travels beside the bytes (protobuf); empty where it stands in them, or where the list
-    /// states it for all its items.
+    /// `apiVersion` from the envelope (protobuf); empty if it is in the bytes or stated by the list.
     pub api_version: &'a str,
     /// `kind`, likewise.
     pub kind: &'a str,
@@ -36,7 +35,7 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// Decodes the object where it lies. `expected` is its type where it states none itself.
+    /// Decodes the object in place. `expected` is its type if it states none.
     pub fn decode<K: DeserializeOwned>(&self, expected: &GroupVersionKind) -> Result<K, WireError> {
         let (api_version, kind) = self.type_or(expected);
         match self.encoding {
@@ -51,7 +50,7 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// As [`decode`](Self::decode), without what `options` do not want to keep.
+    /// Like [`decode`](Self::decode), without the parts `options` drop.
     pub fn decode_kept<K: DeserializeOwned>(
         &self,
         expected: &GroupVersionKind,
@@ -62,7 +61,7 @@ impl<'a> RawObject<'a> {
         })
     }
 
-    /// A protobuf object as JSON text, its type in front.
+    /// A protobuf object as JSON text, its type first.
     pub(crate) fn protobuf_to_json(&self, expected: &GroupVersionKind) -> Result<Vec<u8>, WireError> {
         let (api_version, kind) = self.type_or(expected);
         Message::of_kind(Schema::builtin(), &api_version, kind, self.bytes)
@@ -97,7 +96,7 @@ impl<'a> RawObject<'a> {
     }
 }
 
-/// What stands in `apiVersion`; borrowed for the core group, whose objects are the most.
+/// The `apiVersion`; borrowed for the core group, the most frequent one.
 pub(crate) fn api_version(kind: &GroupVersionKind) -> Cow<'_, str> {
     match kind.group.is_empty() {
         true => Cow::Borrowed(&kind.version),

@@ -1,9 +1,9 @@
-//! What every kind is made of: one structure that drives codecs, patches, apply, checks and OpenAPI.
+//! The schema of every kind: one structure for codecs, patches, apply, checks and OpenAPI.
 //!
-//! A [`Schema`] is an arena of [`Type`]s that refer to each other by [`TypeId`], so recursive types need no
-//! special care and a look-up is an index. [`Schema::builtin`] holds every built-in kind; it is read once, from
-//! a compact file that the generator makes out of `schema/types.tsv`. A schema for custom resources is built
-//! at run time with a [`Builder`], see [`structural`], and is the same structure: texts are owned there and borrowed here.
+//! A [`Schema`] is an arena of [`Type`]s that refer to each other by [`TypeId`], so recursive types are no special
+//! case and a look-up is an index. [`Schema::builtin`] holds every built-in kind; it is read once, from a compact
+//! file generated from `schema/types.tsv`. The schema of a custom resource is built at run time with a [`Builder`],
+//! see [`structural`], and has the same structure; its texts are owned instead of borrowed.
 //!
 //! A schema says how things look on the wire and how lists and maps merge. It does not validate values.
 
@@ -23,7 +23,7 @@ pub use builder::Builder;
 use names::{Name, Names};
 pub(crate) use slots::{NONE, Shown, Slot, Slots};
 
-/// A text of the schema: borrowed from the program for built-in kinds, owned for kinds made at run time.
+/// A text of the schema: borrowed for built-in kinds, owned for kinds built at run time.
 pub type Text = Cow<'static, str>;
 
 /// Types that refer to each other, with look-up by name and by kind.
@@ -32,9 +32,9 @@ pub struct Schema {
     types: Box<[Type]>,
     enums: Box<[Enum]>,
     kinds: Box<[Kind]>,
-    /// Where the kinds of each name begin.
+    /// Index of the first kind of each name.
     kind_names: Names,
-    /// Types ordered by name.
+    /// Types sorted by name.
     by_name: Box<[TypeId]>,
 }
 
@@ -46,23 +46,23 @@ pub struct TypeId(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EnumId(u32);
 
-/// An object type that can stand alone: what `apiVersion` and `kind` name.
+/// A type with its own `apiVersion` and `kind`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// `v1`, `apps/v1`. Empty for the option kinds that every group and version has.
     pub api_version: Text,
     /// `Pod`.
     pub kind: Text,
-    /// What it is made of.
+    /// Its type.
     pub id: TypeId,
 }
 
-/// A closed set of texts.
+/// An enumeration of texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enum {
     /// `core/v1.Protocol`.
     pub name: Text,
-    /// The allowed texts, in the order of their declaration.
+    /// The allowed texts, in the order of declaration.
     pub values: Box<[Text]>,
 }
 
@@ -71,31 +71,31 @@ pub struct Enum {
 pub struct Type {
     /// `core/v1.PodSpec`.
     pub name: Text,
-    /// The fields in the order of their declaration, which is the order JSON prints them in.
+    /// The fields in the order of declaration, the order in which JSON prints them.
     pub fields: Box<[Field]>,
-    /// Whether apply treats the whole value as one (`structType=atomic`).
+    /// True if apply treats the value as a unit (`structType=atomic`).
     pub atomic: bool,
-    /// What becomes of fields that the schema does not know.
+    /// The treatment of unknown fields.
     pub unknown_fields: UnknownFields,
-    /// Whether the type carries `apiVersion` and `kind`.
+    /// True if the type has `apiVersion` and `kind`.
     pub is_object: bool,
-    /// Whether the type is a custom kind's, which no Go struct stands behind: unknown fields are pruned, and all else
-    /// is left for the rules of the kind to judge.
+    /// True for types of custom kinds, which have no Go struct: unknown fields are pruned, everything else is left to
+    /// the kind's validation.
     pub structural: bool,
-    /// The same fields as protobuf readers walk them.
+    /// The same fields in the form the protobuf readers use.
     pub(crate) slots: Slots,
-    /// Positions of those that JSON shows although they have no value, and of embedded ones.
+    /// Positions of the fields JSON shows without a value, and of embedded ones.
     shown: Box<[u16]>,
-    /// What protobuf writes of those that an object does not have.
+    /// The protobuf bytes of absent fields.
     pub(crate) zeros: LazyZeros,
     /// The same fields by their JSON names.
     names: Names,
 }
 
-/// What becomes of fields that a type does not declare.
+/// The treatment of undeclared fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownFields {
-    /// They are dropped, and named to whoever asked for strict reading.
+    /// They are dropped, and reported in strict field validation.
     #[default]
     Drop,
     /// They are kept as they are (`x-kubernetes-preserve-unknown-fields`).
@@ -107,48 +107,48 @@ pub enum UnknownFields {
 pub struct Field {
     /// The name in JSON; empty for an embedded type, whose fields belong to the outer object.
     pub name: Text,
-    /// How a value looks on the wire.
+    /// The shape of the value on the wire.
     pub shape: Shape,
-    /// The protobuf number; 0 when the field does not travel in protobuf.
+    /// The protobuf number; 0 if the field is not in protobuf.
     pub number: u32,
-    /// Whether absent and zero are different.
+    /// True if absent and zero differ.
     pub pointer: bool,
-    /// Whether the fields of this field's type belong to the outer object in JSON.
+    /// True if the fields of this field's type belong to the outer object in JSON.
     pub embedded: bool,
-    /// Whether JSON leaves out an empty value. A struct that is no pointer is never empty.
+    /// True if JSON omits an empty value. A non-pointer struct is never empty.
     pub omit_empty: bool,
-    /// Whether JSON leaves out a zero value, a struct's included.
+    /// True if JSON omits a zero value, structs included.
     pub omit_zero: bool,
     /// Marked as required.
     pub required: bool,
     /// Marked as optional.
     pub optional: bool,
-    /// Whether null is a value of its own.
+    /// True if null is a value of its own.
     pub nullable: bool,
-    /// The list of a list kind, which is printed as `[]` when it has no items, never as null.
+    /// The items of a list kind, printed as `[]` if empty, never as null.
     pub list_items: bool,
-    /// The type as declared, `[]core/v1.Container`: error texts name it.
+    /// The type as declared, `[]core/v1.Container`, for error texts.
     pub declared: Text,
-    /// How a strategic merge patch treats the field.
+    /// The treatment in a strategic merge patch.
     pub patch: PatchStrategy,
-    /// The key that tells the items of a merged list apart.
+    /// The merge key of the items of a merged list.
     pub patch_merge_key: Option<Text>,
-    /// How apply treats a list.
+    /// The list type for apply.
     pub list_type: Option<ListType>,
-    /// The keys that tell the items of a `map` list apart.
+    /// The keys of the items of a `map` list.
     pub list_map_keys: Box<[Text]>,
-    /// How apply treats a map.
+    /// The treatment of a map in apply.
     pub map_type: Option<Granularity>,
-    /// How apply treats a struct; overrides the type's own marker.
+    /// The treatment of a struct in apply; overrides the type's own marker.
     pub struct_type: Option<Granularity>,
     /// The default as JSON text.
     pub default: Option<Text>,
 }
 
-/// How a value looks in JSON and in protobuf.
+/// The shape of a value in JSON and in protobuf.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
-    /// A text; of a closed set when an enumeration is named.
+    /// A text; if an enumeration is named, one of its values.
     String(Option<EnumId>),
     /// A boolean; a varint in protobuf.
     Bool,
@@ -164,7 +164,7 @@ pub enum Shape {
     Struct(TypeId),
     /// A list; a repeated field in protobuf.
     List(Box<Shape>),
-    /// A map with texts as keys; repeated `{1: key, 2: value}` in protobuf, written in the order of the keys.
+    /// A map with text keys; repeated `{1: key, 2: value}` in protobuf, sorted by key.
     Map(Box<Shape>),
     /// A list in JSON; a message `{1: repeated item}` in protobuf.
     ListMessage(Box<Shape>),
@@ -176,7 +176,7 @@ pub enum Shape {
     Duration,
     /// `100m`; `{1: text}` in protobuf.
     Quantity,
-    /// A number or a text; `{1: which, 2: number, 3: text}` in protobuf.
+    /// A number or a text; `{1: type, 2: number, 3: text}` in protobuf.
     IntOrString,
     /// A set of fields as JSON; `{1: JSON text}` in protobuf.
     FieldsV1,
@@ -195,57 +195,57 @@ pub enum Shape {
     SchemaOrStrings(TypeId),
 }
 
-/// How a strategic merge patch treats a field.
+/// The treatment of a field in a strategic merge patch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PatchStrategy {
     /// Lists are merged item by item instead of replaced.
     pub merge: bool,
-    /// Keys that the patch does not name are dropped.
+    /// Keys the patch does not name are dropped.
     pub retain_keys: bool,
     /// Maps are replaced instead of merged.
     pub replace: bool,
 }
 
-/// How apply tells the items of a list apart.
+/// The identity of list items in apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListType {
-    /// The list is one value with one owner.
+    /// The list is a unit with one owner.
     Atomic,
-    /// Every item is its own identity.
+    /// Items are identified by their value.
     Set,
-    /// Items are objects told apart by their keys.
+    /// Items are objects identified by their keys.
     Map,
 }
 
-/// Whether apply looks into a value.
+/// The granularity of a value in apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Granularity {
-    /// The value is one, with one owner.
+    /// The value is a unit with one owner.
     Atomic,
     /// Every field has its own owner.
     Granular,
 }
 
-/// A schema whose parts do not fit together.
+/// An inconsistent schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid schema: {0}")]
 pub struct SchemaError(pub String);
 
-/// Every built-in kind, as the generator left it.
+/// Every built-in kind, as written by the generator.
 static BUILTIN: &[u8] = include_bytes!("../schema/builtin.schema");
 
 impl Schema {
     /// The schema of every built-in kind.
     pub fn builtin() -> &'static Schema {
         static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
-            // The file is part of the program and a test reads it: an error here is a broken build.
+            // The file is part of the program and tested: an error here is a broken build.
             compiled::read(BUILTIN).expect("the built-in schema is readable")
         });
         &SCHEMA
     }
 
-    /// Puts types together. A [`TypeId`] is the position of a type in `types`, an [`EnumId`] that of an
-    /// enumeration in `enums`; both must exist wherever a shape names them.
+    /// Builds a schema. A [`TypeId`] is the position of a type in `types`, an [`EnumId`] that of an enumeration in
+    /// `enums`; every id used in a shape must exist.
     pub fn new(mut types: Vec<Type>, enums: Vec<Enum>, mut kinds: Vec<Kind>) -> Result<Self, SchemaError> {
         for declared in &types {
             for field in &declared.fields {
@@ -286,7 +286,7 @@ impl Schema {
         Some(self.by_name[found])
     }
 
-    /// What an object with this `apiVersion` and `kind` is made of.
+    /// The type of an object with this `apiVersion` and `kind`.
     ///
     /// `DeleteOptions`, `WatchEvent` and the other option kinds exist in every group and version.
     pub fn kind(&self, api_version: &str, kind: &str) -> Option<TypeId> {
@@ -302,12 +302,12 @@ impl Schema {
         of_all
     }
 
-    /// Every kind, ordered by name.
+    /// Every kind, sorted by name.
     pub fn kinds(&self) -> &[Kind] {
         &self.kinds
     }
 
-    /// Every type, ordered by identity.
+    /// Every type, by ascending id.
     pub fn types(&self) -> impl ExactSizeIterator<Item = (TypeId, &Type)> {
         self.types
             .iter()
@@ -320,7 +320,7 @@ impl Schema {
         &self.enums
     }
 
-    /// The field that JSON calls `name`, be it the type's own or an embedded one.
+    /// The field with this JSON name, the type's own or an embedded one.
     pub fn field(&self, id: TypeId, name: &str) -> Option<&Field> {
         let field = self[id].own_or_embedding(name)?;
         match field.shape {
@@ -329,7 +329,7 @@ impl Schema {
         }
     }
 
-    /// The fields that JSON shows, in the order it prints them; embedded types are resolved.
+    /// The fields JSON shows, in print order; embedded types are resolved.
     pub fn fields(&self, id: TypeId) -> Vec<&Field> {
         let mut found = Vec::new();
         self.collect_fields(id, &mut found);
@@ -408,7 +408,7 @@ impl Type {
         self.name.rsplit('.').next().unwrap_or(&self.name)
     }
 
-    /// Whether the type can travel in protobuf. Tables cannot.
+    /// True if the type has a protobuf form. Tables do not.
     pub fn has_protobuf(&self) -> bool {
         self.fields.iter().all(|field| field.embedded || field.number > 0)
     }
@@ -420,19 +420,19 @@ impl Type {
         Some((index, &self.fields[index]))
     }
 
-    /// The fields that travel in protobuf, in the order they are written.
+    /// The fields in protobuf, in the order they are written.
     pub fn wire_fields(&self) -> impl Iterator<Item = &Field> {
         self.slots.fields().map(|index| &self.fields[index])
     }
 
-    /// The fields that JSON shows although they have no value, and embedded ones, whose fields it may show.
+    /// The fields JSON shows without a value, and embedded ones, whose fields it may show.
     pub(crate) fn shown_when_absent(&self) -> impl Iterator<Item = &Field> {
         self.shown
             .iter()
             .map(|position| &self.fields[usize::from(*position)])
     }
 
-    /// The type's own field of that JSON name, or the embedded field within which it is found.
+    /// The type's own field of that JSON name, or the embedded field that contains it.
     #[inline]
     pub fn own_or_embedding(&self, name: &str) -> Option<&Field> {
         self.position_of(name).map(|index| &self.fields[index])
@@ -446,16 +446,16 @@ impl Type {
 }
 
 impl Field {
-    /// Whether clients must set the field, as OpenAPI has it.
+    /// True if OpenAPI lists the field as required.
     pub fn is_required(&self) -> bool {
         !self.optional && (self.required || !self.omit_empty)
     }
 }
 
-/// Embedding is two levels deep in the built-in kinds; a cycle would never end.
+/// Built-in kinds embed two levels deep; the limit breaks cycles.
 const EMBEDDING_DEPTH: usize = 8;
 
-/// The type's own names, then those of embedded types: an outer field hides an inner one of its name, as in Go.
+/// The type's own names, then those of embedded types: an outer field hides an inner one of the same name, as in Go.
 fn json_names(types: &[Type], index: usize, depth: usize) -> Result<Vec<Name>, SchemaError> {
     let own = &types[index];
     if depth > EMBEDDING_DEPTH {

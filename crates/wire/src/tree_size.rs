@@ -1,49 +1,49 @@
-//! How large a body becomes when it is read into a tree of values.
+//! Estimates the size of a body once it is parsed into a tree of values.
 //!
-//! A tree takes far more room than its text: `{}` is two bytes and becomes a map of some 600 once a default is filled
-//! in. A body of 3 MiB can so take 300 MiB, for every request that is under way. The size is therefore estimated from
-//! the text before anything is read, in units of one value (32 bytes), and held to [`TREE_LIMIT`].
+//! A tree takes far more memory than its text: `{}` is two bytes and becomes a map of some 600 once a default is
+//! filled in. A body of 3 MiB can take 300 MiB, for every request in flight. The size is therefore estimated from the
+//! text before parsing, in units of one value (32 bytes), and limited to [`TREE_LIMIT`].
 //!
-//! Bodies that are too short to matter are not looked at, which are nearly all.
+//! Bodies too short to matter, which are nearly all, are not examined.
 
 use crate::json::strings::unescaped_length;
 use crate::protobuf::primitive::{ProtobufError, Reader, WireType};
 use crate::schema::{Schema, Shape, TypeId};
 
-/// The largest tree: 2^20 values, or 52,000 objects. As JSON, that many objects of 30 bytes are as long as an object may
-/// be that etcd keeps.
+/// The largest tree: 2^20 values, or 52,000 objects. That many objects of 30 bytes in JSON are as large as the
+/// largest object etcd stores.
 pub const TREE_LIMIT: usize = 1 << 20;
 
-/// An object: a map has room for eleven members from the first on.
+/// The size of an object: a map has room for eleven members from the first on.
 pub(crate) const OBJECT: usize = 20;
 
-/// A member of an object: its key, and its part of the map.
+/// The size of a member: its key, and its share of the map.
 pub(crate) const MEMBER: usize = 4;
 
-/// An item of a list.
+/// The size of an item of a list.
 pub(crate) const ITEM: usize = 1;
 
-/// The most that one byte of text can stand for: `{},` is an object and an item.
+/// The largest size per byte of JSON: `{},` is an object and an item.
 const DENSEST_JSON: usize = (OBJECT + ITEM) / 3;
 
-/// The same for a message: a tag and a length are an item and an object.
+/// The largest size per byte of protobuf: a tag and a length are an item and an object.
 const DENSEST_PROTOBUF: usize = (OBJECT + ITEM) / 2 + 1;
 
-/// Deeper messages are refused when they are read.
+/// Deeper messages are refused when they are decoded.
 const MAX_DEPTH: usize = 128;
 
-/// Whether a JSON text becomes a tree beyond [`TREE_LIMIT`]. Says nothing about text that is no JSON.
+/// True if a JSON text becomes a tree larger than [`TREE_LIMIT`]. For invalid JSON the result is meaningless.
 pub fn is_large_json(text: &[u8]) -> bool {
     text.len() > TREE_LIMIT / DENSEST_JSON && json_size(text) > TREE_LIMIT
 }
 
-/// The same for a message.
+/// The same for a protobuf message.
 pub(crate) fn is_large_message(schema: &Schema, id: TypeId, raw: &[u8]) -> bool {
     if raw.len() <= TREE_LIMIT / DENSEST_PROTOBUF {
         return false;
     }
     let mut size = Size { schema, size: 0 };
-    // Reading it finds the error again, and names it.
+    // Decoding finds the error again and reports it.
     let _ = size.add_message(id, Reader::new(raw), 0);
     size.size > TREE_LIMIT
 }
@@ -63,7 +63,7 @@ fn json_size(text: &[u8]) -> usize {
     size
 }
 
-/// The length of a string behind its first quote, the last one included.
+/// The length of a string after its first quote, including the last one.
 fn string_length(text: &[u8]) -> usize {
     let mut length = 0;
     loop {

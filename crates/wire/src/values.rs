@@ -1,8 +1,7 @@
-//! The scalars of Kubernetes that are more than JSON's: quantities, percentages, durations, times and
-//! schedules.
+//! Kubernetes' scalars beyond JSON's: quantities, percentages, durations, times and schedules.
 //!
-//! Each reads the text a manifest holds, prints the text the API server would answer with, and fails with the
-//! message the API server would fail with. All of them (de)serialize as Kubernetes' JSON has them.
+//! Each parses the text of a manifest, prints the text of the API server's answer, and fails with the API server's
+//! message. All of them (de)serialize as in Kubernetes' JSON.
 
 mod cron_schedule;
 mod duration;

@@ -1,4 +1,4 @@
-//! A watch stream as it arrives: one event after the other, their objects still bytes.
+//! Splits a watch stream into events, their objects undecoded.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use crate::{Encoding, Object, ObjectOptions, RawObject, WireError, json, protobu
 /// One event of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawEvent<'a> {
-    /// What happened.
+    /// The event's type.
     pub kind: WatchEventKind,
-    /// To which object; for an error, a `Status`.
+    /// The object; for an error, a `Status`.
     pub object: RawObject<'a>,
 }
 
@@ -33,9 +33,9 @@ pub struct RawEvent<'a> {
 /// ```
 #[derive(Debug)]
 pub enum WatchSplitter {
-    /// Lines.
+    /// One event per line.
     Json(json::watch::LineSplitter),
-    /// Frames with their length in front.
+    /// Length-prefixed frames.
     Protobuf(protobuf::frame::FrameSplitter),
 }
 
@@ -48,10 +48,10 @@ impl WatchSplitter {
         }
     }
 
-    /// The next event; `None` when the chunk is used up. Consumed bytes are taken off the front of `chunk`.
+    /// The next event; `None` when the chunk is used up. Consumed bytes are removed from the front of `chunk`.
     ///
-    /// An event that cannot be read is an error for that event alone: the next call goes on behind it. Only an
-    /// event beyond the size limit ends the stream, because its end is not known.
+    /// A malformed event is an error for that event alone: the next call continues after it. Only an event above the
+    /// size limit ends the stream, because its end is not known.
     pub fn next<'a, 'c: 'a>(&'a mut self, chunk: &mut &'c [u8]) -> Result<Option<RawEvent<'a>>, WireError> {
         match self {
             Self::Json(splitter) => splitter.next(chunk)?.map(RawEvent::from_line).transpose(),
@@ -59,8 +59,8 @@ impl WatchSplitter {
         }
     }
 
-    /// The last event of a stream that has ended, if the server did not end its line; an error if the stream broke
-    /// off within an event.
+    /// The last event of a stream that has ended, if its line was not terminated; an error if the stream ended within
+    /// an event.
     pub fn finish(&self) -> Result<Option<RawEvent<'_>>, WireError> {
         match self {
             Self::Json(splitter) => splitter.rest().map(RawEvent::from_line).transpose(),
@@ -92,10 +92,10 @@ impl<'a> RawEvent<'a> {
     }
 }
 
-/// A line of a JSON watch and its object, if they can be had at once: a line as servers write it is read only once. `None`
-/// says nothing about the line, that is for [`RawEvent::from_line`]; errors, whose object is a `Status`, are left to it.
+/// Reads a line of a JSON watch and its object, by the fast path for lines as servers write them. `None` means only
+/// that the fast path does not apply, which includes `ERROR` events; use [`RawEvent::from_line`].
 ///
-/// The object is the one that [`Object::from_raw`] would make.
+/// The object equals that of [`Object::from_raw`].
 pub fn object_of_line(
     line: &[u8],
     expected: &Arc<GroupVersionKind>,

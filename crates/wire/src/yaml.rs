@@ -1,21 +1,21 @@
 //! YAML as kubectl reads and prints it.
 //!
-//! Reading: bytes → documents cut at `---` → events (`libyaml-safer`, a port of the scanner that kubectl's own
-//! library ports too) → [`serde_json::Value`], by the rules of YAML 1.1 as kubectl has them:
+//! Reading: bytes → documents split at `---` → events (`libyaml-safer`, a port of the same scanner as kubectl's own
+//! library) → [`serde_json::Value`], by kubectl's rules of YAML 1.1:
 //!
 //! ```text
 //! yes on y / no off n   booleans, also as keys: `n: 1` becomes "false": 1
 //! 0644 0o17 0b11 0xf    420, 15, 3, 15
 //! 1_000  08  1e3        1000, 8, 1000
 //! 2001-01-01  12:30:45  stay text
-//! <<: *base             merged where it stands: what comes later wins
+//! <<: *base             merged in place: later keys win
 //! a: 1, a: 2            the last one wins, and is reported; an error when strict
 //! ```
 //!
-//! Writing: keys in natural order, list items not indented, long texts folded, and quotes round whatever would be
-//! read as something else.
+//! Writing: keys in natural order, list items not indented, long texts folded, and quotes around text that would be
+//! read as another type.
 //!
-//! It keeps no comments and no styles, and reads into memory: one document is at most [`OBJECT_LIMIT`] long.
+//! Comments and styles are not kept. Documents are read into memory; each is at most [`OBJECT_LIMIT`] long.
 
 use serde_json::Value;
 
@@ -37,12 +37,12 @@ pub use write::{documents_to_string, to_string};
 
 use crate::limits::OBJECT_LIMIT;
 
-/// How much aliases may add to one document: 4 MiB of text, where a node counts as 32.
+/// The amount aliases may add to one document, in bytes of text, where a node counts as 32.
 ///
-/// Nine lines of aliases to aliases can stand for a billion nodes; what real manifests share is a few labels.
+/// Nine lines of aliases to aliases can expand to a billion nodes; real manifests share a few labels.
 pub const ALIAS_LIMIT: usize = 4 << 20;
 
-/// What to make of a key that is set twice.
+/// The treatment of duplicate keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// The last one wins; the document lists them.
@@ -55,17 +55,17 @@ pub enum Mode {
 /// One document of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// Which of the documents that are not empty, from 0.
+    /// The index among the non-empty documents, from 0.
     pub index: usize,
-    /// The line it starts at, from 1.
+    /// The first line, from 1.
     pub line: usize,
-    /// What it says.
+    /// The content.
     pub value: Value,
-    /// Keys set twice, in the order of their lines. JSON documents are searched for them only when strict.
+    /// Duplicate keys, by line. JSON documents are checked only in strict mode.
     pub duplicates: Vec<DuplicateKey>,
 }
 
-/// A key that was set before in the same map. Prints as the API server's warning does.
+/// A duplicate key. Prints as the API server's warning.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: key {key} already set in map")]
 pub struct DuplicateKey {
@@ -75,19 +75,19 @@ pub struct DuplicateKey {
     pub key: String,
 }
 
-/// The documents of a stream, empty ones left out.
+/// The documents of a stream, without empty ones.
 ///
-/// A bad document does not end the iteration: the next one starts at the next `---`.
+/// A malformed document does not end the iteration: the next one starts at the next `---`.
 #[derive(Debug)]
 pub struct Documents<'a> {
     chunks: split::Chunks<'a>,
-    /// JSON allows many objects in a row; they wait here.
+    /// JSON allows several objects in a row; they are kept here.
     json: Option<JsonRun<'a>>,
     mode: Mode,
     next_index: usize,
 }
 
-/// Objects in a row, within one chunk.
+/// Consecutive objects within one chunk.
 #[derive(Debug)]
 struct JsonRun<'a> {
     rest: &'a str,
@@ -115,7 +115,7 @@ pub fn documents(input: &[u8], mode: Mode) -> Documents<'_> {
     }
 }
 
-/// Reads the first document and nothing else, as the API server does with a body. Nothing at all is `null`.
+/// Reads only the first document, as the API server does with a body. Empty input is `null`.
 pub fn first_document(input: &[u8], mode: Mode) -> Result<Document, YamlError> {
     let text = split::text(input, 1).map_err(|(line, kind)| YamlError::new(0, line, kind))?;
     let found = compose::document(text, mode, compose::Rest::Ignored).map_err(|error| error.at(0, 1))?;
@@ -128,7 +128,7 @@ pub fn first_document(input: &[u8], mode: Mode) -> Result<Document, YamlError> {
     })
 }
 
-/// Reads into a type. Strictness is about keys set twice, not about unknown fields.
+/// Deserializes into a type. Strict mode is about duplicate keys, not unknown fields.
 pub fn from_slice<T: serde::de::DeserializeOwned>(input: &[u8], mode: Mode) -> Result<T, YamlError> {
     let document = first_document(input, mode)?;
     serde_json::from_value(document.value)
@@ -173,10 +173,10 @@ impl Documents<'_> {
             line: line + newlines(read),
         });
         if self.mode == Mode::Strict
-            && let Err(fault) = compose::document(read, self.mode, compose::Rest::Ignored)
-            && fault.is_about_duplicates()
+            && let Err(error) = compose::document(read, self.mode, compose::Rest::Ignored)
+            && error.is_about_duplicates()
         {
-            return Some(Err(fault.at(self.take_index(), line)));
+            return Some(Err(error.at(self.take_index(), line)));
         }
         Some(Ok(self.found(line, value, Vec::new())))
     }
@@ -200,7 +200,7 @@ impl Documents<'_> {
     }
 }
 
-/// Whether the whole chunk is JSON. If not, it may still be YAML's flow style, which looks alike.
+/// True if the whole chunk is JSON. If not, it may still be YAML's flow style, which looks alike.
 fn is_json(chunk: &str) -> bool {
     let stream = serde_json::Deserializer::from_str(chunk);
     stream

@@ -1,11 +1,11 @@
-//! Types of macros: what their names stand for, and what they make.
+//! Types of macros: their variables and results.
 
 use super::Checker;
 use crate::ast::{Fold, FoldKind, Id};
 use crate::types::Type;
 
 impl<'c> Checker<'c> {
-    /// What stands for an index or key, and what for a value, in a range.
+    /// The types of index or key, and of the value, of a range.
     fn range(&mut self, id: Id) -> (Type, Type, bool) {
         let range = self.expr(id);
         match self.bindings.settled(&range) {

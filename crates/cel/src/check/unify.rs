@@ -1,18 +1,18 @@
-//! Which types fit which, while some are not known yet.
+//! Type unification.
 
 use std::sync::Arc;
 
 use crate::types::Type;
 
-/// What stands for types that are found out on the way.
+/// The bindings of type variables.
 #[derive(Debug, Default)]
 pub(super) struct Bindings {
     bound: Vec<Option<Type>>,
-    /// Those that were bound, in order, so that a signature that does not fit leaves nothing behind.
+    /// The bound variables in order, so that a signature that does not match can be undone.
     trail: Vec<u32>,
 }
 
-/// How far the bindings were at some time.
+/// A point to return to.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     known: usize,
@@ -20,7 +20,7 @@ pub(super) struct Mark {
 }
 
 impl Bindings {
-    /// A type that is not known yet.
+    /// A new type variable.
     pub(super) fn fresh(&mut self) -> Type {
         self.bound.push(None);
         Type::Param((self.bound.len() - 1) as u32)
@@ -33,7 +33,7 @@ impl Bindings {
         }
     }
 
-    /// Forgets what was found out since.
+    /// Undoes all bindings since.
     pub(super) fn undo(&mut self, mark: Mark) {
         for number in self.trail.drain(mark.bound..) {
             self.bound[number as usize] = None;
@@ -41,7 +41,7 @@ impl Bindings {
         self.bound.truncate(mark.known);
     }
 
-    /// Whether a value of a type can stand where another is wanted; what is not known yet is known then.
+    /// True if a value of `actual` can be used as `wanted`; binds type variables.
     pub(super) fn assign(&mut self, actual: &Type, wanted: &Type) -> bool {
         let (actual, wanted) = (self.known(actual), self.known(wanted));
         match (&actual, &wanted) {
@@ -52,13 +52,13 @@ impl Bindings {
             (Type::Null, other) | (other, Type::Null) => is_nullable(other),
             (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => self.assign(a, b),
             (Type::Map(a, x), Type::Map(b, y)) => self.assign(a, b) && self.assign(x, y),
-            // Types as values are all of one kind.
+            // All types are values of one type.
             (Type::Type(_), Type::Type(_)) => true,
             (a, b) => a == b,
         }
     }
 
-    /// A type that holds a name for itself has no end, and does not fit.
+    /// Binds a variable. A type that contains itself is refused.
     fn bind(&mut self, number: u32, to: &Type) -> bool {
         if self.mentions(to, number) {
             return false;
@@ -77,7 +77,7 @@ impl Bindings {
         }
     }
 
-    /// The type behind a name, if it is known.
+    /// The binding of a type variable, if there is one.
     fn known(&self, found: &Type) -> Type {
         let mut found = found.clone();
         while let Type::Param(number) = found {
@@ -89,7 +89,7 @@ impl Bindings {
         found
     }
 
-    /// A type without names for others; what is still unknown can be anything.
+    /// A type without variables; unbound ones become `dyn`.
     pub(super) fn settled(&self, found: &Type) -> Type {
         match self.settled_or_open(found) {
             Type::Param(_) => Type::Dyn,
@@ -101,7 +101,7 @@ impl Bindings {
         }
     }
 
-    /// A type in which names stand only for what is still unknown.
+    /// A type with only unbound variables left.
     pub(super) fn settled_or_open(&self, found: &Type) -> Type {
         match self.known(found) {
             Type::List(of) => Type::list(self.settled_or_open(&of)),
@@ -113,7 +113,7 @@ impl Bindings {
     }
 }
 
-/// Of the types that are no containers or plain values, `null` is a value too.
+/// `null` is a value of types other than containers and primitives.
 fn is_nullable(found: &Type) -> bool {
     matches!(
         found,

@@ -1,4 +1,4 @@
-//! Whether somebody may do something: steps that build a question, the check that asks it, and what the answer says.
+//! Authorization checks: functions that build the question, the check itself, and access to the decision.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use crate::authorizer::{Authorizer, Decision, Question, ResourceTarget, Target};
 use crate::error::EvalError;
 use crate::value::{Opaque, Value};
 
-/// What a check costs, as in Kubernetes: an authorizer may be far away.
+/// The cost of a check, as in Kubernetes: an authorizer may be remote.
 const CHECK: u64 = 350_000;
 
 const ON_RESOURCE: &[&str] =
@@ -65,7 +65,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         narrow(v, |target| &mut target.namespace)
     }),
     Function::new("name", ON_RESOURCE, |v, _| narrow(v, |target| &mut target.name)),
-    // Rules do not look at selectors: whoever may list at all may list with one.
+    // RBAC ignores selectors: permission to list includes listing with a selector.
     Function::new("fieldSelector", ON_RESOURCE, |v, _| Ok(v[0].clone())),
     Function::new("labelSelector", ON_RESOURCE, |v, _| Ok(v[0].clone())),
     Function::new(
@@ -101,7 +101,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// A question that is being put together.
+/// A question under construction.
 #[derive(Clone, Debug)]
 pub struct Check {
     pub(crate) stage: CheckStage,
@@ -109,7 +109,7 @@ pub struct Check {
     pub(crate) authorizer: Rc<dyn Authorizer>,
 }
 
-/// How far a question is; each stage is a type of its own.
+/// The stage of a question; each is a separate CEL type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CheckStage {
     Authorizer,

@@ -1,4 +1,4 @@
-//! From one type to another, the sizes of things, and `type`.
+//! Type conversions, `size` and `type`.
 
 use watchkeeper_meta::Time;
 use watchkeeper_wire::values::Quantity;
@@ -211,7 +211,7 @@ fn to_text<'a>(value: &Value<'a>) -> Evaluated<'a> {
     }
 }
 
-/// A value as `string` and `format` write it. One that is much larger than it looks is refused on the way.
+/// A value as `string` and `format` print it. Values much larger than they look are refused.
 pub(crate) fn plain_text(value: &Value<'_>) -> Result<String, EvalError> {
     let mut out = String::new();
     write_text(value, &mut out)?;
@@ -279,12 +279,12 @@ fn opaque_text(opaque: &Opaque) -> String {
         Opaque::Url(url) => url.to_string(),
         Opaque::Format(format) => format.name.to_owned(),
         Opaque::Semver(version) => version.to_string(),
-        // Nobody but functions looks into them.
+        // Opaque to expressions.
         Opaque::Check(_) | Opaque::Decision(_) => opaque.type_name().to_owned(),
     }
 }
 
-/// A number as Go writes it with `%g`: exponents only where a number is very large or very small.
+/// A number as Go's `%g` prints it: exponents only for very large or very small numbers.
 fn double_text(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();

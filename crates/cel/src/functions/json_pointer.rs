@@ -1,4 +1,4 @@
-//! Keys as JSON pointers write them: `'/metadata/labels/' + jsonpatch.escapeKey('a/b')`.
+//! Escaping of keys for JSON pointers: `'/metadata/labels/' + jsonpatch.escapeKey('a/b')`.
 
 use super::Function;
 use super::strings::text;

@@ -1,4 +1,4 @@
-//! Lists of what can be compared: their order, their sum, their least and greatest.
+//! Lists of comparable items: order, sum, minimum and maximum.
 
 use std::cmp::Ordering;
 
@@ -74,7 +74,7 @@ fn chosen<'a>(list: &Value<'a>, name: &str, is_better: fn(Ordering) -> bool) -> 
     Ok(best)
 }
 
-/// What nothing adds up to is zero, of the type that the list would have: an integer, if nothing tells.
+/// The sum of an empty list is zero, of the list's type if it is known, else an integer.
 fn sum<'a>(items: &[Value<'a>]) -> Evaluated<'a> {
     let mut total = match items.first() {
         Some(Value::Double(_)) => Value::Double(0.0),

@@ -1,4 +1,4 @@
-//! Formats by their names: `format.dns1123Label().validate(self.name)` gives what is wrong, or nothing.
+//! Named formats: `format.dns1123Label().validate(self.name)` returns the errors, or none.
 
 use std::sync::LazyLock;
 
@@ -55,7 +55,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("format.datetime", FORMAT, |_, _| of(12)),
 ];
 
-/// A format and what is wrong with a text that does not have it.
+/// A format and its validation.
 #[derive(Debug)]
 pub struct NamedFormat {
     pub(crate) name: &'static str,
@@ -110,7 +110,7 @@ fn wrong_unless(is_valid: bool, why: &str) -> Vec<String> {
     }
 }
 
-/// A beginning of a name may end as only the middle of one may.
+/// Completes a prefix, because a prefix may end with a character that only the middle of a name may have.
 fn completed(prefix: &str) -> String {
     match prefix.strip_suffix('-') {
         Some(rest) => format!("{rest}a"),

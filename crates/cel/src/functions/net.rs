@@ -1,4 +1,4 @@
-//! Addresses and ranges of them. Texts are read strictly: no zones, no IPv4 within IPv6, no leading zeros.
+//! IP addresses and CIDRs. Parsing is strict: no zones, no IPv4-mapped IPv6, no leading zeros.
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -1,5 +1,5 @@
-//! Arithmetic, comparison, membership and access. What need not look at all its operands (`&&`, `||`, `?:`) is
-//! evaluated where trees are; here it has its signature.
+//! Arithmetic, comparison, membership and access. Operators that do not evaluate all operands (`&&`, `||`, `?:`) only
+//! have their signatures here; the evaluator handles them.
 
 use std::cmp::Ordering;
 
@@ -129,7 +129,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             _ => no_overload(),
         },
     )
-    // A map is not gone through, and counts as one.
+    // A map is not traversed and counts as one.
     .costing(|n| n.of(1).max(1)),
     Function::new(
         "_[_]",
@@ -161,12 +161,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-/// Two texts are compared as far as the shorter one goes.
+/// Two texts are compared up to the length of the shorter one.
 fn compared(sizes: &Sizes<'_>) -> u64 {
     tenth(sizes.of(0).min(sizes.of(1)))
 }
 
-/// To tell which is greater costs something, however little there is to compare.
+/// Ordering has a minimum cost.
 fn ordering(sizes: &Sizes<'_>) -> u64 {
     compared(sizes).max(1)
 }
@@ -174,7 +174,7 @@ fn ordering(sizes: &Sizes<'_>) -> u64 {
 fn ordered<'a>(v: &[Value<'a>], fits: fn(Ordering) -> bool) -> Evaluated<'a> {
     match compare(&v[0], &v[1]) {
         Some(ordering) => Ok(Value::Bool(fits(ordering))),
-        // What is no number is neither above nor below one.
+        // NaN is neither greater nor less.
         None if matches!((&v[0], &v[1]), (Value::Double(_), _) | (_, Value::Double(_))) => {
             Ok(Value::Bool(false))
         }
@@ -192,7 +192,7 @@ fn uint<'a>(value: Option<u64>) -> Evaluated<'a> {
         .ok_or(EvalError::Overflow("unsigned integer"))
 }
 
-/// A span must have its number of nanoseconds, as in Go.
+/// A duration must fit Go's number of nanoseconds.
 pub(super) fn duration<'a>(value: Option<SignedDuration>) -> Evaluated<'a> {
     value
         .filter(|span| i64::try_from(span.as_nanos()).is_ok())
@@ -240,7 +240,7 @@ fn subtract<'a>(a: &Value<'a>, b: &Value<'a>) -> Evaluated<'a> {
     }
 }
 
-/// Lists that tell their items apart are merged: what is in both stands once, as the second has it.
+/// Lists whose items have an identity are merged: an item in both occurs once, as in the second.
 fn join_lists<'a>(a: &List<'a>, b: &List<'a>, work: &Work<'_>) -> Evaluated<'a> {
     must_fit(a.len() + b.len(), MAX_MADE_ITEMS)?;
     let (mut items, added) = (a.to_vec()?, b.to_vec()?);
@@ -300,7 +300,7 @@ fn is_in<'a>(wanted: &Value<'a>, list: &List<'a>, work: &Work<'_>) -> Evaluated<
     Ok(Value::Bool(false))
 }
 
-/// What stands at an index or a key, if anything does.
+/// The value at an index or a key, if there is one.
 fn find<'a>(container: &Value<'a>, at: &Value<'a>) -> Result<Option<Value<'a>>, EvalError> {
     match (container, at) {
         (Value::List(list), Value::Int(index)) => {

@@ -1,4 +1,4 @@
-//! Values that may be absent.
+//! Optional values.
 
 use super::operators::optional;
 use super::{Evaluated, Function, no_overload};

@@ -1,5 +1,5 @@
-//! Amounts of resources: `quantity('1Gi').isLessThan(quantity('2Gi'))`. Versions are compared by the same names, so
-//! those functions are here for both.
+//! Quantities: `quantity('1Gi').isLessThan(quantity('2Gi'))`. Versions have comparison functions of the same names,
+//! so those are here for both.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -84,7 +84,7 @@ fn of<'v>(value: &'v Value<'_>) -> Result<&'v Quantity, EvalError> {
     }
 }
 
-/// The number, if it has no fraction.
+/// The number, if it is an integer.
 fn whole(quantity: &Quantity) -> Option<i64> {
     let number = quantity.to_i64()?;
     (Quantity::new(number, QuantityFormat::DecimalSi) == *quantity).then_some(number)

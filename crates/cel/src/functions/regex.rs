@@ -1,5 +1,4 @@
-//! Patterns. They take time in proportion to the text, whatever they are; a pattern that is written out is compiled
-//! with its expression, and then stands ready.
+//! Regular expressions. Matching takes linear time in the text. A literal pattern is compiled with its expression.
 
 use regex::Regex;
 
@@ -10,10 +9,10 @@ use crate::limits::MAX_REGEX_BYTES;
 use crate::pattern::{compile, compile_within};
 use crate::value::Value;
 
-/// What a pattern may take that costs no more than its length tells.
+/// A compiled pattern up to this size has no extra cost.
 const SMALL_REGEX_BYTES: usize = MAX_REGEX_BYTES / 32;
 
-/// The work of compiling a pattern that takes more: milliseconds.
+/// The cost of compiling a larger pattern, which takes milliseconds.
 const LARGE_REGEX_STEPS: u64 = 50_000;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -53,7 +52,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     .growing(|n| n[0]),
 ];
 
-/// The length of the text times what a pattern of that length might do at each place.
+/// The length of the text times the possible work of a pattern of that length at each position.
 fn searching(sizes: &Sizes<'_>) -> u64 {
     let text = tenth(sizes.of(0).saturating_add(1));
     text.saturating_mul(sizes.of(1).div_ceil(4)).max(1)
@@ -74,7 +73,7 @@ fn with<'a>(
     }
 }
 
-/// Compiles a pattern that is a value. A short one may stand for a long program, which is work.
+/// Compiles a pattern given as a value. A short pattern may compile to a large program, which is charged.
 fn compile_now(pattern: &str, work: &Work<'_>) -> Result<Regex, EvalError> {
     let built = compile_within(pattern, SMALL_REGEX_BYTES);
     if let Err(regex::Error::CompiledTooBig(_)) = built {

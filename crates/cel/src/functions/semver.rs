@@ -35,7 +35,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("patch", NUMBER, |v, _| number(v, |it| it.patch)),
 ];
 
-/// A version. What stands behind a `+` does not count when it is compared.
+/// A version. Build metadata, after a `+`, is ignored in comparisons.
 #[derive(Clone, Debug)]
 pub struct Semver {
     major: u64,
@@ -54,7 +54,7 @@ fn read(v: &[Value<'_>]) -> Result<Option<Semver>, EvalError> {
     }
 }
 
-/// `v1.01` is meant as `1.1.0`.
+/// Reads `v1.01` as `1.1.0`.
 fn normalized(text: &str) -> String {
     let text = text.strip_prefix('v').unwrap_or(text);
     let end = text.find(['-', '+']).unwrap_or(text.len());
@@ -123,7 +123,7 @@ impl Ord for Semver {
         core(self).cmp(&core(other)).then_with(|| {
             match (self.before.is_empty(), other.before.is_empty()) {
                 (true, true) => Ordering::Equal,
-                // What leads up to a version is less than it.
+                // A pre-release is less than its release.
                 (true, false) => Ordering::Greater,
                 (false, true) => Ordering::Less,
                 (false, false) => compare_words(&self.before, &other.before),

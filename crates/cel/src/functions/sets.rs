@@ -1,4 +1,4 @@
-//! Lists as sets: what is in them, not where or how often.
+//! Lists as sets: order and duplicates are ignored.
 
 use super::{Evaluated, Function, Sizes, Work, no_overload};
 use crate::error::EvalError;
@@ -30,7 +30,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     .costing(product),
 ];
 
-/// What may hold between two lists.
+/// A relation between two lists.
 type Relation<'a> = fn(&[Value<'a>], &[Value<'a>], &Work<'_>) -> Result<bool, EvalError>;
 
 fn product(sizes: &Sizes<'_>) -> u64 {

@@ -1,4 +1,4 @@
-//! Texts. Places in them are counted in characters.
+//! Strings. Indexes count characters.
 
 use super::{Evaluated, Function, lists, must_fit, no_overload, tenth};
 use crate::error::EvalError;
@@ -128,7 +128,7 @@ fn out_of_range(index: impl std::fmt::Display) -> EvalError {
     EvalError::failed(format!("index out of range: {index}"))
 }
 
-/// A place in a text, in characters.
+/// An index into a text, in characters.
 fn place(value: &Value<'_>) -> Result<usize, EvalError> {
     match value {
         Value::Int(index) => usize::try_from(*index).map_err(|_| out_of_range(index)),
@@ -136,7 +136,7 @@ fn place(value: &Value<'_>) -> Result<usize, EvalError> {
     }
 }
 
-/// Where the character of a number begins in bytes; the end of the text is a place too.
+/// The byte offset of a character; the end of the text is valid too.
 fn byte_at(text: &str, index: usize) -> Option<usize> {
     let mut starts = text.char_indices().map(|(at, _)| at).chain([text.len()]);
     starts.nth(index)
@@ -157,7 +157,7 @@ fn index_of<'a>(v: &[Value<'a>], is_first: bool) -> Evaluated<'a> {
         (false, None) => whole.rfind(wanted),
         (false, Some(last)) => {
             let end = (last + wanted.len()).min(whole.len());
-            // What ends within a character ends before it.
+            // A cut within a character moves to its start.
             let end = (0..=end)
                 .rev()
                 .find(|at| whole.is_char_boundary(*at))

@@ -1,4 +1,4 @@
-//! Points and spans of time: their texts and their parts.
+//! Timestamps and durations: conversion and components.
 
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
@@ -52,7 +52,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// A part of a point in time, in a time zone if one is named.
+/// A component of a timestamp, in a time zone if one is given.
 fn part<'a>(v: &[Value<'a>], of: fn(DateTime) -> i64) -> Evaluated<'a> {
     let Value::Timestamp(at) = &v[0] else {
         return no_overload();
@@ -69,7 +69,7 @@ fn part<'a>(v: &[Value<'a>], of: fn(DateTime) -> i64) -> Evaluated<'a> {
     Ok(Value::Int(of(at)))
 }
 
-/// A time zone by its name, or by its distance from UTC: `-08:00`.
+/// A time zone by name, or by its offset from UTC: `-08:00`.
 fn zone(name: &str) -> Result<TimeZone, EvalError> {
     let unknown = || EvalError::failed(format!("unknown time zone {name}"));
     let Some((hours, minutes)) = name.split_once(':') else {
@@ -107,7 +107,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<SignedDuration, EvalError> {
     Ok(SignedDuration::from_nanos(found.nanos))
 }
 
-/// Seconds with a fraction if there is one: `90.5s`.
+/// Seconds with an optional fraction: `90.5s`.
 pub(crate) fn print_duration(span: SignedDuration) -> String {
     let nanos = span.as_nanos();
     let (whole, rest) = (
@@ -127,6 +127,6 @@ pub(crate) fn print_duration(span: SignedDuration) -> String {
 /// Whole seconds since 1970.
 pub(crate) fn seconds(at: DateTime) -> i64 {
     let since = at.duration_since(DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
-    // Rounded down, whatever the sign.
+    // Rounded down, for either sign.
     since.as_secs() - i64::from(since.subsec_nanos() < 0)
 }

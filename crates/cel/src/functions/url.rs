@@ -1,4 +1,4 @@
-//! Addresses of things: absolute ones, and absolute paths, as a request has them.
+//! URLs: absolute ones, and absolute paths as in a request.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -59,7 +59,7 @@ fn part<'a>(v: &[Value<'a>], of_url: fn(&Url) -> String) -> Evaluated<'a> {
     Ok(Value::text(of_url(of(&v[0])?)))
 }
 
-/// An address in its parts.
+/// A parsed URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     scheme: String,

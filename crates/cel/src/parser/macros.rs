@@ -1,10 +1,10 @@
-//! Calls that are not calls: `has`, and what goes over lists and maps.
+//! Macros: `has`, and iteration over lists and maps.
 
 use super::Parser;
 use crate::ast::{Expr, Fold, FoldKind, Id, Item, Literal, Select};
 use crate::error::Issue;
 
-/// A macro over items, by its name and how many arguments it has. `None` if it is a call like others.
+/// A macro by its name and number of arguments. `None` if it is an ordinary call.
 fn fold_kind(name: &str, arguments: usize) -> Option<(FoldKind, Names)> {
     use FoldKind::*;
     Some(match (name, arguments) {
@@ -82,7 +82,7 @@ impl Parser {
         }
     }
 
-    /// `cel.bind(name, value, body)`: the body for the only item of a list, `[value].map(name, body)[0]`.
+    /// `cel.bind(name, value, body)` expands to `[value].map(name, body)[0]`.
     fn bind(&mut self, offset: u32, variable: Id, value: Id, body: Id) -> Result<Id, Issue> {
         let item = Item {
             value,

@@ -1,5 +1,5 @@
-//! When values are equal, and which of two comes first. Numbers are compared by what they are worth, whatever their
-//! types; values of other types are never equal to each other.
+//! Equality and order of values. Numbers are compared by value, whatever their types; values of other different types
+//! are never equal.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use crate::declared::Identity;
 use crate::error::EvalError;
 use crate::functions::Work;
 
-/// Whether two values are equal. Every pair that is looked at is work: values can be much larger than they look.
+/// True if two values are equal. Every compared pair is charged: values can be much larger than they look.
 pub(crate) fn equal(a: &Value<'_>, b: &Value<'_>, work: &Work<'_>) -> Result<bool, EvalError> {
     work.step()?;
     Ok(match (a, b) {
@@ -35,7 +35,7 @@ pub(crate) fn equal(a: &Value<'_>, b: &Value<'_>, work: &Work<'_>) -> Result<boo
     })
 }
 
-/// Which of two values comes first; `None` if they cannot be compared.
+/// The order of two values; `None` if they cannot be compared.
 pub(crate) fn compare(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
     match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
@@ -62,7 +62,7 @@ fn compare_double(a: f64, b: i128) -> Option<Ordering> {
     if a.is_nan() {
         return None;
     }
-    // The conversion saturates, far beyond what an integer can be.
+    // The conversion saturates, far outside the range of integers.
     let floor = a.floor();
     Some((floor as i128).cmp(&b).then(match a > floor {
         true => Ordering::Greater,
@@ -85,10 +85,10 @@ fn lists_equal(a: &List<'_>, b: &List<'_>, work: &Work<'_>) -> Result<bool, Eval
     Ok(true)
 }
 
-/// Whether each item is in the other list. Items of such lists differ from each other.
+/// True if each item is in the other list. Items of such lists are distinct.
 fn unordered_equal(a: &[Value<'_>], b: &[Value<'_>], work: &Work<'_>) -> Result<bool, EvalError> {
     for (index, item) in a.iter().enumerate() {
-        // Lists that are alike are mostly in the same order.
+        // Equal lists are mostly in the same order.
         if !equal(item, &b[index], work)? && !contains(b, item, work)? {
             return Ok(false);
         }

@@ -1,4 +1,4 @@
-//! Lists: those of an object, read item by item, and those that an evaluation makes.
+//! Lists: those of JSON, read item by item, and constructed ones.
 
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ use crate::error::EvalError;
 pub enum List<'a> {
     Json {
         items: &'a [Json],
-        /// What the list is.
+        /// Its declaration.
         declared: &'a Declared,
     },
     Made(Rc<[Value<'a>]>),
@@ -45,7 +45,7 @@ impl<'a> List<'a> {
         self.iter().collect()
     }
 
-    /// How items are told apart.
+    /// The identity of its items.
     pub(crate) fn identity(&self) -> &Identity {
         match self {
             Self::Json {

@@ -1,4 +1,4 @@
-//! Maps and objects: those of JSON, looked into when somebody asks, and those that an evaluation makes.
+//! Maps and objects: those of JSON, read on demand, and constructed ones.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::functions::conversions::plain_text;
 pub enum Map<'a> {
     Json {
         members: &'a JsonMap<String, Json>,
-        /// What the map is.
+        /// Its declaration.
         declared: &'a Declared,
     },
     Object {
@@ -27,7 +27,7 @@ pub enum Map<'a> {
     Made(Rc<BTreeMap<Key<'a>, (Value<'a>, Value<'a>)>>),
 }
 
-/// What may be a key. Numbers that are equal are one key, whatever their types.
+/// A key. Equal numbers are one key, whatever their types.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[doc(hidden)]
 pub enum Key<'a> {
@@ -53,7 +53,7 @@ impl<'a> Key<'a> {
 }
 
 impl<'a> Map<'a> {
-    /// A map of what an evaluation made, in which no key may stand twice.
+    /// A constructed map; duplicate keys are an error.
     pub(crate) fn of_entries(entries: Vec<(Value<'a>, Value<'a>)>) -> Result<Self, EvalError> {
         let mut made = BTreeMap::new();
         for (key, value) in entries {
@@ -68,7 +68,7 @@ impl<'a> Map<'a> {
         Ok(Self::Made(made.into()))
     }
 
-    /// How many members there are, whether they are declared or not.
+    /// The number of members, declared or not.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Json { members, .. } | Self::Object { members, .. } => members.len(),
@@ -76,7 +76,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// A member by the name that expressions have for it.
+    /// A member by its name in expressions.
     pub(crate) fn member(&self, name: &str) -> Option<Result<Value<'a>, EvalError>> {
         match self {
             Self::Json { members, declared } => {
@@ -106,7 +106,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Keys and values, read one by one. An object has those fields that are declared.
+    /// Keys and values, read one by one. Of an object, only the declared fields.
     pub(crate) fn entries(&self) -> Box<dyn Iterator<Item = Entry<'a>> + '_> {
         match self {
             Self::Json { members, declared } => Box::new(members.iter().map(|(name, value)| {
@@ -124,7 +124,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub(crate) fn count(&self, work: &Work<'_>) -> Result<usize, EvalError> {
         let Self::Object { members, object } = self else {
             return Ok(self.len());
@@ -138,7 +138,7 @@ impl<'a> Map<'a> {
     }
 }
 
-/// A key with its value, if that can be read.
+/// A key with its value, or the error of reading it.
 type Entry<'a> = Result<(Value<'a>, Value<'a>), EvalError>;
 
 #[cfg(test)]

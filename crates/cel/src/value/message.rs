@@ -1,4 +1,4 @@
-//! A value of a named type that an expression makes, and JSON made of values.
+//! Messages, values of a named type that an expression constructs, and conversion of values to JSON.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use serde_json::{Map as JsonMap, Number, Value as Json};
 use super::{List, Map, Value};
 use crate::functions::conversions::plain_text;
 
-/// `Object.spec{replicas: 3}`: the fields that were given, and the type they were given to.
+/// `Object.spec{replicas: 3}`: the given fields, and their type.
 #[derive(Clone, Debug)]
 pub struct Message<'a> {
     pub(crate) name: &'a str,
@@ -24,8 +24,8 @@ impl<'a> Message<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The JSON of a value that goes into an object. An object in it must be of the type that its place asks for:
-    /// `Object.spec.template` below `template` below `spec`.
+    /// The JSON of a value for a patch. A nested object must have the type of its path: `Object.spec.template` in
+    /// `template` in `spec`.
     pub fn to_patch(&self) -> Result<Json, String> {
         if let Self::Message(message) = self {
             let mut misplaced = Vec::new();
@@ -37,7 +37,7 @@ impl<'a> Value<'a> {
         self.to_json()
     }
 
-    /// The value of a field of an object that an expression made.
+    /// The value of a field of a message.
     pub fn field(&self, name: &str) -> Option<Value<'a>> {
         match self {
             Self::Message(message) => message.member(name),
@@ -60,7 +60,7 @@ impl<'a> Value<'a> {
             Self::Bool(value) => Json::Bool(*value),
             Self::Int(value) => Json::from(*value),
             Self::Uint(value) => Json::from(*value),
-            // What no JSON can say, `NaN` among it, is said in words.
+            // Values JSON cannot represent, such as `NaN`, become text.
             Self::Double(value) => match Number::from_f64(*value) {
                 Some(_) if value.fract() == 0.0 && value.abs() < 9e15 => Json::from(*value as i64),
                 Some(number) => Json::Number(number),
@@ -106,7 +106,7 @@ fn map_json(map: &Map<'_>) -> Result<Json, String> {
     Ok(Json::Object(made))
 }
 
-/// Maps and lists have no names: what is in them stands where they stand.
+/// Checks type names. Maps and lists have none; their content counts as being in their place.
 fn check_names(value: &Value<'_>, wanted: &str, misplaced: &mut Vec<String>) {
     match value {
         Value::Message(message) => {

@@ -1,4 +1,4 @@
-//! A text that is borrowed or shared.
+//! A borrowed or shared text.
 
 use std::fmt;
 use std::ops::Deref;
@@ -9,7 +9,7 @@ use std::rc::Rc;
 pub enum Text<'a> {
     /// Of an object or an expression.
     Borrowed(&'a str),
-    /// Made by an evaluation.
+    /// Constructed by an evaluation.
     Made(Rc<str>),
 }
 

@@ -1,4 +1,4 @@
-//! What expressions mean, as tables: an expression and what comes of it. `self` is an object with fields of every
+//! The meaning of expressions, as tables of expressions and results. `self` is an object with fields of every
 //! declared type.
 
 use std::sync::Arc;
@@ -90,7 +90,7 @@ fn sample() -> Json {
     })
 }
 
-/// What an expression comes to, as text: its value, its error, or what is wrong with it.
+/// The result of an expression as text: its value, its error, or its compile errors.
 fn outcome(expression: &str) -> String {
     let (declared, json) = (declared(), sample());
     let environment = Environment::new().declare("self", declared.clone());
@@ -445,7 +445,7 @@ fn lists_and_sets() {
         "sets.contains([1, 2, 3], [2, 1]) && sets.equivalent([1, 1], [1]) && sets.intersects([1], [1, 2])",
         "!sets.contains([1], [2]) && !sets.intersects([1], [2]) && sets.contains([], [])",
         "[1] + [2] == [1, 2]",
-        // Lists that tell their items apart are merged.
+        // Lists whose items have an identity are merged.
         "self.tags + ['y', 'z'] == ['x', 'y', 'z']",
         "(self.ports + self.ports).size() == 2",
     ]);

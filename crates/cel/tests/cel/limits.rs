@@ -1,4 +1,4 @@
-//! What keeps expressions small: their text, their depth, what they cost, and what they make.
+//! The limits of expressions: text, depth, cost, and size of values.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn deep_and_long_expressions_are_refused() {
     assert_eq!(compile(&format!("1{}", " + 1".repeat(1000))), Err(wanted.clone()));
     assert_eq!(compile(&format!("{}true", "true && ".repeat(1000))), Ok(()));
     assert_eq!(compile(&"[".repeat(100_000)), Err(wanted));
-    // What is just within the limit needs little stack.
+    // An expression just within the limit needs little stack.
     for (open, close) in [
         ("[", "]"),
         ("dyn(", ")"),
@@ -62,13 +62,13 @@ fn a_budget_ends_an_evaluation() {
     let hundred = format!("[{}]", vec!["1"; 100].join(","));
     let nested = format!("{hundred}.all(a, {hundred}.all(b, {hundred}.all(c, {hundred}.all(d, a == d))))");
     assert_eq!(error_of(&nested), EvalError::CostExceeded);
-    // Nothing absorbs it.
+    // No operator absorbs it.
     assert_eq!(error_of(&format!("{nested} || true")), EvalError::CostExceeded);
 }
 
 #[test]
 fn values_that_are_larger_than_they_look_are_paid_for() {
-    // Each level holds the one before twice: compared, that is 2^40 items.
+    // Each level contains the one before twice: comparing them takes 2^40 items.
     let doubled = (0..40).fold("[1]".to_owned(), |inner, level| {
         format!("{inner}.map(v{level}, [v{level}, v{level}])")
     });
@@ -94,7 +94,7 @@ fn texts_that_grow_are_paid_for() {
     assert_eq!(error_of(&replaced), EvalError::CostExceeded);
 }
 
-/// What is refused because it would be too large was work: who tries again and again comes to an end.
+/// A refused construction was work: repeating it uses up the budget.
 #[test]
 fn what_is_too_large_is_not_absorbed() {
     let text = (0..7).fold(format!("['{}']", "a".repeat(1000)), |inner, level| {
@@ -129,11 +129,11 @@ fn estimates_follow_the_declared_sizes() {
     assert_eq!(cost(u64::MAX, "self.all(x, self.exists(y, x == y))"), u64::MAX);
     assert_eq!(cost(u64::MAX, "1 in self"), u64::MAX);
     assert_eq!(cost(1, "1 in {1: 1, 2: 2}"), 30 + 1);
-    // What texts of any length are read as costs no more, as in Kubernetes.
+    // Parsing a text costs the same for any length, as in Kubernetes.
     assert_eq!(cost(1, "isQuantity(dyn(self))"), 3);
 }
 
-/// What an evaluation costs is never more than was estimated, but for the comparison of plain values.
+/// The actual cost never exceeds the estimate, except for the comparison of primitives.
 #[test]
 fn estimates_are_not_exceeded() {
     let environment = Environment::new().declare("self", numbers(5));

@@ -1,4 +1,4 @@
-//! The language as Kubernetes speaks it: recorded expressions, limits, and properties of all of them.
+//! CEL as used by Kubernetes: recorded expressions, limits and properties.
 
 mod fuzz_corpus;
 mod language;

@@ -1,5 +1,5 @@
-//! What holds for any expression: it is refused or evaluated, never a panic, within its budget; and what is written out
-//! again is the same expression.
+//! Properties of all expressions: each is refused or evaluated within its budget, without a panic; and printing it
+//! gives the same expression.
 
 use proptest::prelude::*;
 use serde_json::json;

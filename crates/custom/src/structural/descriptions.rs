@@ -1,10 +1,10 @@
-//! What becomes of the doc comments of variants, which have no place in `oneOf`: a field has them, or a list of values.
+//! Places the doc comments of variants, which `oneOf` cannot hold: on a field, or in a list of values.
 
 use serde_json::Value;
 
 use super::Node;
 
-/// Lists what each value means, if the variants are values with descriptions.
+/// A list of the values and their descriptions, if the variants are values.
 pub(super) fn described_values(variants: &[Node]) -> Option<String> {
     let mut lines = Vec::new();
     for variant in variants {
@@ -21,7 +21,7 @@ pub(super) fn described_values(variants: &[Node]) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// The description of a variant that is one field is the field's.
+/// Moves the description of a variant with one field to the field.
 pub(super) fn describe_field(variant: &mut Node) {
     let Some(text) = variant.get("description").cloned() else {
         return;
@@ -38,7 +38,7 @@ pub(super) fn describe_field(variant: &mut Node) {
     }
 }
 
-/// The field that tells variants with descriptions apart, and a list of what each of its values means.
+/// The tag field of variants with descriptions, and a list of its values.
 pub(super) fn described_tag(variants: &[Node]) -> Option<(String, String)> {
     let mut tag = None;
     let mut lines = Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn described_tag(variants: &[Node]) -> Option<(String, String)> {
     Some((tag?, lines.join("\n")))
 }
 
-/// The one value that a tag has in a variant.
+/// The only value of a tag in a variant.
 fn tag_value(field: &Value) -> Option<&str> {
     match field["enum"].as_array().map(Vec::as_slice) {
         Some([value]) => value.as_str(),

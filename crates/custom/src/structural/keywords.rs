@@ -1,10 +1,10 @@
-//! The words of a structural schema, and what becomes of them when two schemas are one.
+//! The keywords of a structural schema, and how they combine when two schemas are merged.
 
 use serde_json::{Map, Value, json};
 
 use super::{CLOSED, INT_OR_STRING, Node, PRESERVE};
 
-/// Words that restrict values and say nothing of structure: these alone may stand in `oneOf` and the like.
+/// Keywords that restrict values but not structure: only these may occur in `oneOf` and the like.
 const RESTRICTIONS: [&str; 19] = [
     "enum",
     "format",
@@ -27,8 +27,8 @@ const RESTRICTIONS: [&str; 19] = [
     "not",
 ];
 
-/// The formats that kube-apiserver checks; it warns about all others. Its `duration` is Go's, while that of JSON Schema is
-/// ISO 8601's: that one is not among them.
+/// The formats kube-apiserver checks; it warns about others. Its `duration` is Go's, that of JSON Schema is ISO
+/// 8601's and is therefore not included.
 const FORMATS: [&str; 26] = [
     "bsonobjectid",
     "byte",
@@ -62,7 +62,7 @@ pub(super) fn is_restriction(word: &str) -> bool {
     RESTRICTIONS.contains(&word)
 }
 
-/// Whether a word of JSON Schema means the same in a structural schema.
+/// True if a JSON Schema keyword has the same meaning in a structural schema.
 pub(super) fn is_kept(word: &str) -> bool {
     is_restriction(word)
         || matches!(
@@ -72,7 +72,7 @@ pub(super) fn is_kept(word: &str) -> bool {
         || word.starts_with("x-kubernetes-")
 }
 
-/// States the type of a value that has one of these. None states nothing.
+/// Sets the type of a value that has one of these. An empty list sets nothing.
 pub(super) fn set_type(node: &mut Node, types: &[&str]) -> Result<(), String> {
     let mut types = types.to_vec();
     types.sort_unstable();
@@ -94,7 +94,7 @@ pub(super) fn set_type(node: &mut Node, types: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// The names of the types that a schema has; none if it states none.
+/// The types of a schema; empty if it states none.
 pub(super) fn types_of(node: &Node) -> Vec<&str> {
     match (node.get("type").and_then(Value::as_str), node.get(INT_OR_STRING)) {
         (Some(one), _) => vec![one],
@@ -103,7 +103,7 @@ pub(super) fn types_of(node: &Node) -> Vec<&str> {
     }
 }
 
-/// Bounds in Kubernetes' form: exclusive ones are a flag beside the bound, and integers are of 32 or 64 bits.
+/// Converts bounds to Kubernetes' form: exclusive ones are a flag beside the bound, and integers have 32 or 64 bits.
 pub(super) fn bounds(node: &mut Node) {
     for (exclusive, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
         if let Some(limit) = node.get(exclusive).filter(|limit| limit.is_number()).cloned() {
@@ -120,7 +120,7 @@ pub(super) fn bounds(node: &mut Node) {
         "uint8" => (Some("int32"), Some((json!(0), json!(u8::MAX)))),
         "uint16" => (Some("int32"), Some((json!(0), json!(u16::MAX)))),
         "uint32" => (Some("int64"), Some((json!(0), json!(u32::MAX)))),
-        // What is greater has no place in the 64 bits with which Kubernetes counts.
+        // Kubernetes integers have 64 bits.
         "uint" | "uint64" | "uint128" => (Some("int64"), Some((json!(0), json!(i64::MAX)))),
         "int" | "int64" | "int128" => (Some("int64"), None),
         "float" => (Some("float"), None),
@@ -139,14 +139,14 @@ pub(super) fn bounds(node: &mut Node) {
     }
 }
 
-/// A set is a list without duplicates. One of objects compares them as a whole.
+/// A set is a list without duplicates. Objects in it are compared as a whole.
 pub(super) fn set(node: &mut Node, words: &Map<String, Value>) {
     if !words.contains_key("x-kubernetes-list-type") {
         node.insert("x-kubernetes-list-type".into(), "set".into());
     }
 }
 
-/// Adds a word to a schema that may have it already; then both hold.
+/// Adds a keyword to a schema. If it already has it, both must hold.
 pub(super) fn insert_conjoined(node: &mut Node, word: &str, value: Value) -> Result<(), String> {
     let Some(present) = node.get_mut(word) else {
         node.insert(word.to_owned(), value);
@@ -192,7 +192,7 @@ pub(super) fn insert_conjoined(node: &mut Node, word: &str, value: Value) -> Res
     Ok(())
 }
 
-/// Gives a schema that stands on its own the type it does not state. Without any it is free in form.
+/// Adds the missing type to a complete schema. Without any restriction it is free-form.
 pub(super) fn finish(mut node: Node) -> Result<Node, String> {
     node.remove(CLOSED);
     atomic_items(&mut node);
@@ -214,8 +214,8 @@ pub(super) fn finish(mut node: Node) -> Result<Node, String> {
     Ok(node)
 }
 
-/// To a Kubernetes server `null` is never among the values of an `enum`, even if it is listed. It does not look for it
-/// in an `allOf`.
+/// Moves the `enum` of a nullable field into an `allOf`. A Kubernetes server refuses `null` for an `enum`, even if it is
+/// listed, but not for one in an `allOf`.
 fn nullable_values(node: &mut Node) {
     if node.get("nullable") != Some(&Value::Bool(true)) {
         return;

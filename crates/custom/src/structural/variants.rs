@@ -1,8 +1,8 @@
-//! `oneOf`, `anyOf` and `allOf`: how an enum becomes structural.
+//! `oneOf`, `anyOf` and `allOf`: makes enums structural.
 //!
-//! The fields of all variants move to the schema around them; each variant keeps what it requires and which values it
-//! takes. `#[serde(tag = "type")] enum Source { Git { url: String }, Image { name: String } }` comes as two objects
-//! and becomes
+//! The fields of all variants move to the schema around them; each variant keeps its required fields and allowed
+//! values. `#[serde(tag = "type")] enum Source { Git { url: String }, Image { name: String } }` arrives as two
+//! objects and becomes
 //!
 //! ```text
 //! type: object
@@ -13,8 +13,8 @@
 //! - {properties: {type: {enum: [Image]}}, required: [name]}
 //! ```
 //!
-//! A field that several variants have must be of one type in all of them, and may differ in what it allows. A default
-//! is kept if all variants share it: the server would give it to every variant.
+//! A field of several variants must have the same type in all of them, but may have different restrictions. A default
+//! is kept only if all variants share it, because the server would apply it to every variant.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ use super::keywords::{is_restriction, set_type, types_of};
 use super::{CLOSED, INT_OR_STRING, Node, PRESERVE, Reader, SchemaError};
 
 impl Reader {
-    /// Adds what the schemas of a junctor say to the schema around them.
+    /// Adds the content of `oneOf`, `anyOf` or `allOf` to the schema around it.
     pub(super) fn junctor(
         &mut self,
         word: &str,
@@ -47,7 +47,7 @@ impl Reader {
             return Ok(());
         }
         close(word, &mut variants, node);
-        // The one field of an untagged variant has a description of its own.
+        // The only field of an untagged variant has its own description.
         if word == "oneOf" {
             variants.iter_mut().for_each(describe_field);
         }
@@ -69,7 +69,7 @@ impl Reader {
         self.conjoin(node, shared)
     }
 
-    /// Splits schemas into what they share, all structure included, and what is left for each of them to restrict.
+    /// Splits schemas into their common part, including all structure, and the restrictions left to each of them.
     fn hoist(&mut self, variants: Vec<Node>) -> Result<(Node, Vec<Node>), SchemaError> {
         let mut rests = vec![Node::new(); variants.len()];
         if variants.windows(2).all(|pair| pair[0] == pair[1]) {
@@ -101,7 +101,7 @@ impl Reader {
                         return Err(self.error(format!("`{word}` differs between the variants")));
                     };
                     if word == "x-kubernetes-validations" && in_all(&variants, word).is_none() {
-                        return Err(self.error("a rule of one variant cannot be told from a rule of all"));
+                        return Err(self.error("a CEL rule on one variant cannot be expressed"));
                     }
                     shared.insert(word.to_owned(), value.clone());
                 }
@@ -163,7 +163,7 @@ impl Reader {
     }
 }
 
-/// Moves the bounds of numbers and those of texts to the whole that is either: neither restricts the other.
+/// Moves the bounds of numbers and texts to the outer schema: neither restricts the other type.
 fn share_bounds(variants: &mut [Node], shared: &mut Node) {
     const BOUNDS: [&str; 8] = [
         "minimum",
@@ -186,8 +186,8 @@ fn share_bounds(variants: &mut [Node], shared: &mut Node) {
     }
 }
 
-/// A restriction of all is one of the whole. Values that differ stay with the variants; all of them together are the
-/// values of the whole.
+/// A restriction shared by all variants moves to the outer schema. Differing `enum` values stay with the variants;
+/// their union becomes that of the outer schema.
 fn hoist_restriction(word: &str, variants: &[Node], shared: &mut Node, rests: &mut [Node]) {
     if let Some(value) = in_all(variants, word) {
         shared.insert(word.to_owned(), value.clone());
@@ -213,7 +213,7 @@ fn hoist_restriction(word: &str, variants: &[Node], shared: &mut Node, rests: &m
     }
 }
 
-/// What all variants require, the whole requires.
+/// Fields required by all variants are required by the outer schema.
 fn hoist_required(variants: &[Node], shared: &mut Node, rests: &mut [Node]) {
     let in_every = |name: &Value| variants.iter().all(|variant| required(variant).contains(name));
     let (common, _): (Vec<Value>, Vec<Value>) = required(&variants[0]).iter().cloned().partition(in_every);
@@ -232,8 +232,8 @@ fn hoist_required(variants: &[Node], shared: &mut Node, rests: &mut [Node]) {
     }
 }
 
-/// Variants that allow no fields but their own forbid those of the others, unless `oneOf` does so by itself: each
-/// variant then requires a field that no other has.
+/// Variants that allow only their own fields forbid those of the others, unless `oneOf` already does: each variant
+/// then requires a field no other has.
 fn close(word: &str, variants: &mut [Node], around: &Node) {
     let all: BTreeSet<String> = variants.iter().flat_map(names).cloned().collect();
     let is_own = |index: usize, name: &Value| {
@@ -275,7 +275,7 @@ fn is_null(node: &Node) -> bool {
             .all(|word| matches!(word.as_str(), "nullable" | "description" | "enum"))
 }
 
-/// The value of a word that all schemas have and agree on.
+/// The value of a keyword that all schemas agree on.
 fn in_all<'a>(variants: &'a [Node], word: &str) -> Option<&'a Value> {
     let first = variants.first()?.get(word)?;
     variants

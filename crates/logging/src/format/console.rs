@@ -1,4 +1,4 @@
-//! Columns for people: time, level, caller, message, and the values as JSON, with tabs between.
+//! Tab-separated columns for people: time, level, caller, message, and the values as JSON.
 
 use super::{Formatter, Record, TimeStyle};
 

@@ -1,4 +1,4 @@
-//! One JSON object a line: `level`, `ts`, `caller`, `msg`, then the values in their order.
+//! One JSON object per line: `level`, `ts`, `caller`, `msg`, then the values in order.
 
 use super::{Formatter, Record, TimeStyle};
 
@@ -32,7 +32,7 @@ fn push(out: &mut String, key: &str, value: &serde_json::Value) {
 
 fn time(record: &Record<'_>, style: &TimeStyle) -> serde_json::Value {
     match style {
-        // Microseconds, as a float holds them exactly for the next centuries.
+        // Microseconds, which a float represents exactly for centuries.
         TimeStyle::Seconds => (record.time.timestamp().as_microsecond() as f64 / 1e6).into(),
         TimeStyle::Custom(format) => super::strftime(record.time, format).into(),
     }

@@ -12,7 +12,7 @@ pub(super) fn line(record: &Record<'_>, formatter: &Formatter) -> String {
     }
     let message = record.full_message();
     if record.values.is_empty() {
-        // A message alone is a sentence, as from `klog.Info`; with values it is a field among fields.
+        // A message without values is printed bare, as by `klog.Info`; with values it is quoted.
         out.push_str(&message);
         return out;
     }

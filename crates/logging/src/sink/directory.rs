@@ -1,7 +1,7 @@
 //! A file per severity, as klog keeps them: `PROGRAM.HOST.USER.log.INFO.20221223-153739.8220`.
 //!
-//! A line goes to the file of its severity and to those of all milder ones, so that INFO tells the whole story and
-//! ERROR the bad part of it. `PROGRAM.INFO` is a link to the newest.
+//! A line goes to the file of its severity and to those of all lower ones, so that INFO has everything and ERROR only
+//! errors. `PROGRAM.INFO` is a link to the newest file.
 
 use std::path::{Path, PathBuf};
 
@@ -45,7 +45,7 @@ impl Sink for Directory {
     }
 }
 
-/// What the names of a process' files have in common.
+/// The common part of a process's file names.
 struct Name {
     program: String,
     started: String,
@@ -79,7 +79,7 @@ impl Name {
     }
 }
 
-/// A convenience: where links do not work there are none.
+/// Creates the link; a failure is ignored.
 fn link(link: &Path, target: &Path) {
     let _ = std::fs::remove_file(link);
     #[cfg(unix)]
@@ -90,7 +90,7 @@ fn link(link: &Path, target: &Path) {
     let _ = target;
 }
 
-/// The machine's name up to its first dot.
+/// The host name up to its first dot.
 pub(super) fn host() -> String {
     let named = std::env::var("HOSTNAME")
         .ok()

@@ -1,4 +1,4 @@
-//! A log file that does not grow for ever: at its limit it is set aside as `FILE.1`, over the one before.
+//! A log file with a size limit: at the limit it is renamed to `FILE.1`, replacing the one before.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -10,12 +10,12 @@ use super::{Sink, SinkError, write_to_stderr};
 use crate::clock::Clock;
 use crate::severity::Severity;
 
-/// How files are kept.
+/// Options of log files.
 #[derive(Clone, Debug)]
 pub(super) struct FileOptions {
     /// Bytes; 0 means no limit.
     pub(super) limit: u64,
-    /// Whether a new file says what it is.
+    /// True to start a new file with a header.
     pub(super) header: bool,
     pub(super) clock: Clock,
 }
@@ -30,12 +30,12 @@ pub(super) struct File {
 struct State {
     file: fs::File,
     size: u64,
-    /// A loss is told once.
+    /// A loss was reported; it is reported only once.
     lost: bool,
 }
 
 impl File {
-    /// Continues the file if there is one.
+    /// Opens the file for appending.
     pub(super) fn open(path: PathBuf, options: FileOptions) -> Result<Self, SinkError> {
         let state = match State::open(&path, &options) {
             Ok(state) => state,
@@ -88,7 +88,7 @@ impl State {
         Ok(())
     }
 
-    /// Sets the file aside if the line would not fit. A line longer than the limit gets a file of its own.
+    /// Rotates the file if the line would not fit. A line longer than the limit gets its own file.
     fn make_room(&mut self, length: u64, path: &Path, options: &FileOptions) -> io::Result<()> {
         if options.limit == 0 || self.size == 0 || self.size + length <= options.limit {
             return Ok(());
@@ -106,7 +106,7 @@ fn aside(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// The lines klog starts a file with.
+/// The header of a file, as klog writes it.
 fn header(clock: &Clock) -> String {
     format!(
         "Log file created at: {}\nRunning on machine: {}\nBinary: Built with Rust for {}/{}\n\

@@ -1,8 +1,8 @@
 //! The validation errors of one request, within a budget.
 //!
-//! A body of a few megabytes can break a rule a million times, and a rule that shows its whole list for each item
-//! makes the answer grow with the square of the body. Every rule therefore reports into [`FieldErrors`]. It keeps the
-//! first errors whole and counts the rest, and the client is told how many were left out.
+//! A body of a few megabytes can break a rule a million times, and an error that shows a whole list for each of its
+//! items makes the answer grow with the square of the body. [`FieldErrors`] therefore keeps the first errors and only
+//! counts the rest. The client is told how many were left out.
 
 use std::ops::Deref;
 
@@ -10,19 +10,19 @@ use serde_json::Value;
 
 use super::{BadValue, FieldError};
 
-/// The most errors that are kept: 1,000. Kubernetes keeps all of them; no recorded answer has a tenth of these.
+/// The largest number of errors kept. Kubernetes keeps all; no recorded answer has a tenth as many.
 pub const MAX_FIELD_ERRORS: usize = 1_000;
 
-/// The most text that all kept errors have together: 1 MiB, and the first error is kept whatever its length.
+/// The largest total text of the kept errors. The first error is always kept, whatever its length.
 ///
-/// A request has at most 3 MiB, so that the answer, which says each error twice, stays in proportion to it.
+/// The answer states each error twice, so it stays in proportion to a request, which has at most 3 MiB.
 pub const MAX_FIELD_ERROR_BYTES: usize = 1 << 20;
 
 /// Validation errors in the order in which they were found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FieldErrors {
     kept: Vec<FieldError>,
-    /// The text of the kept errors, nearly.
+    /// The approximate length of the kept errors' text.
     bytes: usize,
     left_out: usize,
 }
@@ -33,12 +33,12 @@ impl FieldErrors {
         Self::default()
     }
 
-    /// Adds an error. Once one did not fit, it and all after it are only counted.
+    /// Adds an error. Once one did not fit, it and all later ones are only counted.
     pub fn push(&mut self, error: FieldError) {
         self.push_with(|| error);
     }
 
-    /// Adds an error that is costly to make. It is not made once only the number of errors matters.
+    /// Adds an error that is expensive to build. It is not built if it would only be counted.
     pub fn push_with(&mut self, error: impl FnOnce() -> FieldError) {
         if self.left_out > 0 || self.kept.len() == MAX_FIELD_ERRORS {
             self.left_out += 1;
@@ -77,14 +77,14 @@ impl FieldErrors {
         self.left_out += others.left_out;
     }
 
-    /// The same errors told otherwise.
+    /// Rewrites each kept error.
     pub fn map(self, tell: impl FnMut(FieldError) -> FieldError) -> Self {
         let mut told: Self = self.kept.into_iter().map(tell).collect();
         told.left_out += self.left_out;
         told
     }
 
-    /// The number of errors that were found and not kept.
+    /// The number of errors that were counted but not kept.
     pub fn left_out(&self) -> usize {
         self.left_out
     }
@@ -127,7 +127,7 @@ impl From<FieldError> for FieldErrors {
     }
 }
 
-/// The length of an error's text, nearly: escapes and the words around it are not counted.
+/// The approximate length of an error's text, without escapes and punctuation.
 fn size(error: &FieldError) -> usize {
     let mut bytes = error.field.as_str().len() + error.detail.len();
     match &error.value {
@@ -138,7 +138,7 @@ fn size(error: &FieldError) -> usize {
     bytes
 }
 
-/// Adds the length of a value as JSON. Stops where it is beyond any budget.
+/// Adds the length of a value as JSON. Stops once the budget is exceeded.
 fn add_size(value: &Value, bytes: &mut usize) {
     const PUNCTUATION: usize = 4;
     if *bytes > MAX_FIELD_ERROR_BYTES {

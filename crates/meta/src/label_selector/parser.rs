@@ -1,11 +1,11 @@
-//! Text to requirements, with the errors of Kubernetes' own parser.
+//! Parses label selectors, with the errors of Kubernetes' own parser.
 //!
 //! ```text
 //! selector    = [ requirement { "," requirement } ]
 //! requirement = [ "!" ] key | key operator value | key ( "in" | "notin" ) "(" value { "," value } ")"
 //! operator    = "=" | "==" | "!=" | ">" | "<"
 //! ```
-//! Values may be empty. `in` and `notin` are words only where an operator can stand.
+//! Values may be empty. `in` and `notin` are keywords only where an operator is expected.
 
 use super::{LabelRequirement, LabelTest, SelectorError, check_key, check_value};
 use crate::field_error::{FieldError, FieldPath};
@@ -34,7 +34,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<LabelRequirement>, SelectorError> 
 
 #[derive(Clone, Copy)]
 enum Token<'a> {
-    /// A key, a value, or one of the words `in` and `notin`.
+    /// A key, a value, or one of the keywords `in` and `notin`.
     Word(&'a str),
     /// One of `=`, `==`, `!=`, `!`, `(`, `)`, `,`, `>`, `<`.
     Symbol(&'a str),
@@ -55,10 +55,10 @@ impl<'a> Parser<'a> {
         let Token::Word(key) = token else {
             return Err(found(token, ", expected: identifier"));
         };
-        if let Some(fault) = check_key(key, FieldPath::default) {
-            return Err(SelectorError(fault.to_string()));
+        if let Some(error) = check_key(key, FieldPath::default) {
+            return Err(SelectorError(error.to_string()));
         }
-        // After `!key` nothing else can follow; the caller complains about what does.
+        // Nothing can follow `!key`; the caller reports what does.
         if negated {
             return LabelRequirement::new(key, LabelTest::DoesNotExist);
         }
@@ -101,12 +101,12 @@ impl<'a> Parser<'a> {
         };
         let number = value.parse().map_err(not_a_number)?;
         match check_value(&value, || path.key(key)) {
-            Some(fault) => Err(SelectorError(fault.to_string())),
+            Some(error) => Err(SelectorError(error.to_string())),
             None => Ok(number),
         }
     }
 
-    /// The values between parentheses; nothing between two commas, or a comma and a parenthesis, is empty text.
+    /// The values between parentheses. A missing value, as in `(a,,b)`, is empty text.
     fn values(&mut self) -> Result<Vec<String>, SelectorError> {
         match self.next() {
             Token::Symbol("(") => {}

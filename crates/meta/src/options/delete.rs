@@ -1,7 +1,7 @@
-//! Options of a delete: how long the object may linger, what happens to its dependents, and on what condition.
+//! Options of a delete: grace period, propagation to dependents and preconditions.
 //!
-//! They travel as a JSON body, or in the query of a request without one. A server looks at the query only if
-//! the body is empty, as Kubernetes does.
+//! They are sent as a JSON body, or in the query if there is no body. A server reads the query only if the body is
+//! empty, as Kubernetes does.
 
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
@@ -12,53 +12,53 @@ use crate::Status;
 use crate::field_error::{FieldError, FieldErrors, FieldPath};
 use crate::quote::quote;
 
-/// Options of a delete. Serializes as the body of the request.
+/// Options of a delete. Serializes as the request body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// How long the object may take to go; 0 is at once. Only pods linger.
+    /// Seconds the object may take to terminate; 0 deletes at once. Only pods have a grace period.
     pub grace_period_seconds: Option<i64>,
-    /// What must hold for the deletion to happen.
+    /// Preconditions of the delete.
     pub preconditions: Preconditions,
     /// The older form of `propagation_policy`; not both.
     pub orphan_dependents: Option<bool>,
-    /// What happens to objects owned by this one; left alone, the kind decides.
+    /// The fate of dependents; if unset, the kind decides.
     pub propagation_policy: Option<PropagationPolicy>,
-    /// Do everything but store the result.
+    /// Validates and admits, but stores nothing.
     pub dry_run: bool,
 }
 
-/// What must hold for a deletion to happen; otherwise it is a conflict.
+/// Preconditions of a delete; if one does not hold, the request is a conflict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Preconditions {
-    /// The object has this uid: it is not a namesake.
+    /// The object must have this uid: it is not another object of the same name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// The object has this version: nobody has touched it.
+    /// The object must have this version: it has not changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
 }
 
-/// What happens to objects owned by a deleted one.
+/// The fate of a deleted object's dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PropagationPolicy {
-    /// They stay and lose their owner.
+    /// They stay, without the owner reference.
     Orphan,
     /// They are deleted after the owner.
     Background,
-    /// They are deleted before the owner goes.
+    /// They are deleted before the owner.
     Foreground,
 }
 
 impl Preconditions {
-    /// Whether nothing is demanded.
+    /// True if there are no preconditions.
     pub fn is_empty(&self) -> bool {
         self.uid.is_none() && self.resource_version.is_none()
     }
 }
 
 impl PropagationPolicy {
-    /// The word on the wire.
+    /// The text on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Orphan => "Orphan",
@@ -115,7 +115,7 @@ impl DeleteOptions {
         body.check()
     }
 
-    /// Reads and checks the body of a request. Any API version will do, and no kind is as good as the right one.
+    /// Reads and checks the request body. Any API version is accepted, and the kind may be missing.
     pub fn from_json(body: &Value) -> Result<Self, Status> {
         let kind = body["kind"].as_str().unwrap_or_default();
         if !kind.is_empty() && kind != "DeleteOptions" {
@@ -142,7 +142,7 @@ impl Serialize for DeleteOptions {
     }
 }
 
-/// The options as they stand on the wire, before anyone has looked at them.
+/// The options as on the wire, not yet checked.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Body {
@@ -184,26 +184,26 @@ impl From<&DeleteOptions> for Body {
 
 impl Body {
     fn check(self) -> Result<DeleteOptions, Status> {
-        let mut faults = FieldErrors::new();
+        let mut errors = FieldErrors::new();
         let path = FieldPath::new("propagationPolicy");
         let word = self.propagation_policy.as_deref();
         let policy = word.and_then(PropagationPolicy::parse);
         if let (Some(word), Some(_)) = (word, self.orphan_dependents) {
             let why = "orphanDependents and deletionPropagation cannot be both set";
-            faults.push(FieldError::invalid(&path, word, why));
+            errors.push(FieldError::invalid(&path, word, why));
         }
         if let (Some(word), None) = (word, policy) {
             let supported = ["Foreground", "Background", "Orphan", "nil"];
-            faults.push(FieldError::not_supported(&path, word, &supported));
+            errors.push(FieldError::not_supported(&path, word, &supported));
         }
         let options = DeleteOptions {
-            dry_run: self.dry_run.read(&mut faults),
+            dry_run: self.dry_run.read(&mut errors),
             grace_period_seconds: self.grace_period_seconds,
             preconditions: self.preconditions.unwrap_or_default(),
             orphan_dependents: self.orphan_dependents,
             propagation_policy: policy,
         };
-        accept("DeleteOptions", options, &faults)
+        accept("DeleteOptions", options, &errors)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Options of the subresources that talk to a running pod: log, exec, attach, port forward.
+//! Options of the streaming subresources of pods: log, exec, attach, port-forward.
 
 use super::query::{QueryParams, QueryWriter};
 use crate::field_error::{FieldError, FieldErrors, FieldPath};
@@ -7,32 +7,32 @@ use crate::{GroupKind, Status, Time};
 /// Options of a pod's log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Which container; needed where there are several.
+    /// The container; required if the pod has several.
     pub container: String,
-    /// Keep the stream open for what is yet to come.
+    /// Keep the stream open and send new lines.
     pub follow: bool,
     /// The log of the container's previous run.
     pub previous: bool,
-    /// Lines of the last seconds; not with `since_time`.
+    /// Only lines of the last seconds; not with `since_time`.
     pub since_seconds: Option<i64>,
-    /// Lines since then; not with `since_seconds`.
+    /// Only lines since this time; not with `since_seconds`.
     pub since_time: Option<Time>,
-    /// Put a time before each line.
+    /// Prefix each line with its time.
     pub timestamps: bool,
-    /// Only the last lines.
+    /// Only this many lines from the end.
     pub tail_lines: Option<i64>,
-    /// End after this many bytes.
+    /// Stop after this many bytes.
     pub limit_bytes: Option<i64>,
     /// Do not check the node's certificate.
     pub insecure_skip_tls_verify_backend: bool,
 }
 
-/// Options of running a command in a container.
+/// Options of an exec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExecOptions {
     /// The command and its arguments; no shell is involved.
     pub command: Vec<String>,
-    /// Which container; the first one where none is named.
+    /// The container; if empty, the first one.
     pub container: String,
     /// Open the command's standard input.
     pub stdin: bool,
@@ -40,14 +40,14 @@ pub struct ExecOptions {
     pub stdout: bool,
     /// Open its standard error.
     pub stderr: bool,
-    /// Give it a terminal.
+    /// Allocate a terminal.
     pub tty: bool,
 }
 
-/// Options of attaching to a container's main process.
+/// Options of an attach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AttachOptions {
-    /// Which container; the first one where none is named.
+    /// The container; if empty, the first one.
     pub container: String,
     /// Open the process's standard input.
     pub stdin: bool,
@@ -55,11 +55,11 @@ pub struct AttachOptions {
     pub stdout: bool,
     /// Open its standard error.
     pub stderr: bool,
-    /// It has a terminal.
+    /// The process has a terminal.
     pub tty: bool,
 }
 
-/// Options of forwarding connections to a pod.
+/// Options of a port-forward.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortForwardOptions {
     /// The pod's ports; clients that open one stream per port leave them out.
@@ -85,7 +85,7 @@ impl LogOptions {
         query.finish()
     }
 
-    /// Reads and checks what a client sent about the pod of that name.
+    /// Reads and checks the options of a log request for the pod of that name.
     pub fn from_query(query: &str, pod: &str) -> Result<Self, Status> {
         let params = QueryParams::parse(query);
         let since_time = params.first("sinceTime").filter(|time| !time.is_empty());
@@ -105,22 +105,22 @@ impl LogOptions {
             limit_bytes: params.number("limitBytes")?,
             insecure_skip_tls_verify_backend: params.flag("insecureSkipTLSVerifyBackend"),
         };
-        let faults = options.faults();
-        match faults.is_empty() {
+        let errors = options.errors();
+        match errors.is_empty() {
             true => Ok(options),
             false => Err(Status::invalid(
                 &GroupKind::new("", "PodLogOptions"),
                 pod,
-                &faults,
+                &errors,
             )),
         }
     }
 
-    fn faults(&self) -> FieldErrors {
-        let mut faults = FieldErrors::new();
+    fn errors(&self) -> FieldErrors {
+        let mut errors = FieldErrors::new();
         let mut at_least = |name: &str, value: Option<i64>, least: i64, why: &str| {
             if let Some(value) = value.filter(|value| *value < least) {
-                faults.push(FieldError::invalid(&FieldPath::new(name), value, why));
+                errors.push(FieldError::invalid(&FieldPath::new(name), value, why));
             }
         };
         at_least(
@@ -133,14 +133,14 @@ impl LogOptions {
         at_least("sinceSeconds", self.since_seconds, 1, "must be greater than 0");
         if self.since_seconds.is_some() && self.since_time.is_some() {
             let why = "at most one of `sinceTime` or `sinceSeconds` may be specified";
-            faults.push(FieldError::forbidden(&FieldPath::new(""), why));
+            errors.push(FieldError::forbidden(&FieldPath::new(""), why));
         }
-        faults
+        errors
     }
 }
 
 impl ExecOptions {
-    /// As client-go sends it: the command word by word.
+    /// As client-go sends it: one parameter per word of the command.
     pub fn to_query(&self) -> String {
         let mut query = QueryWriter::default();
         for word in &self.command {
@@ -154,7 +154,7 @@ impl ExecOptions {
         query.finish()
     }
 
-    /// Reads what a client sent.
+    /// Reads a query.
     pub fn from_query(query: &str) -> Self {
         let params = QueryParams::parse(query);
         Self {
@@ -180,7 +180,7 @@ impl AttachOptions {
         query.finish()
     }
 
-    /// Reads what a client sent.
+    /// Reads a query.
     pub fn from_query(query: &str) -> Self {
         let params = QueryParams::parse(query);
         Self {
@@ -203,7 +203,7 @@ impl PortForwardOptions {
         query.finish()
     }
 
-    /// Reads what a client sent; ports may stand alone or in lists.
+    /// Reads a query; ports may be repeated or comma-separated.
     pub fn from_query(query: &str) -> Result<Self, Status> {
         let params = QueryParams::parse(query);
         let words = params.all("ports").flat_map(|ports| ports.split(','));

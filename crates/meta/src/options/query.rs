@@ -1,4 +1,4 @@
-//! Query strings: written as Go's `url.Values` writes them, read as forgivingly as Go reads them.
+//! Query strings: written as Go's `url.Values` writes them, parsed as leniently as Go parses them.
 
 use std::borrow::Cow;
 
@@ -7,14 +7,14 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use crate::Status;
 use crate::quote::quote;
 
-/// What Go leaves as it is in a query.
+/// The characters Go escapes in a query.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
     .remove(b'.')
     .remove(b'~');
 
-/// Writes a query string. Call it in alphabetical order of names: that is the order Go clients send.
+/// Writes a query string. Add parameters in alphabetical order, the order Go clients send.
 #[derive(Debug, Default)]
 pub struct QueryWriter {
     text: String,
@@ -31,21 +31,21 @@ impl QueryWriter {
         self.push_escaped(value);
     }
 
-    /// Adds a parameter unless it is empty.
+    /// Adds a parameter unless its value is empty.
     pub fn push_text(&mut self, name: &str, value: &str) {
         if !value.is_empty() {
             self.push(name, value);
         }
     }
 
-    /// Adds a parameter if there is one.
+    /// Adds a parameter if it has a value.
     pub fn push_some(&mut self, name: &str, value: Option<impl ToString>) {
         if let Some(value) = value {
             self.push(name, &value.to_string());
         }
     }
 
-    /// Adds `name=true` if it is.
+    /// Adds `name=true` if the value is true.
     pub fn push_flag(&mut self, name: &str, value: bool) {
         if value {
             self.push(name, "true");
@@ -67,8 +67,7 @@ impl QueryWriter {
     }
 }
 
-/// The parameters of a query string, in their order. Pairs that cannot be read are left out, as Go leaves them
-/// out.
+/// The parameters of a query string, in order. Malformed pairs are skipped, as in Go.
 #[derive(Debug)]
 pub struct QueryParams<'a> {
     pairs: Vec<(Cow<'a, str>, Cow<'a, str>)>,
@@ -94,7 +93,7 @@ impl<'a> QueryParams<'a> {
         self.all(name).next()
     }
 
-    /// The first value of a parameter; empty when there is none.
+    /// The first value of a parameter; empty if there is none.
     pub fn text(&self, name: &str) -> &str {
         self.first(name).unwrap_or_default()
     }
@@ -105,24 +104,24 @@ impl<'a> QueryParams<'a> {
         named.map(|(_, value)| value.as_ref())
     }
 
-    /// A switch: on with any value but `false` and `0`, also with an empty one.
+    /// A boolean: true for any value but `false` and `0`, also for an empty one.
     pub fn flag(&self, name: &str) -> bool {
         self.optional_flag(name).unwrap_or(false)
     }
 
-    /// A switch that can also be left alone.
+    /// A boolean that may be unset.
     pub fn optional_flag(&self, name: &str) -> Option<bool> {
         let value = self.first(name)?;
         Some(!value.eq_ignore_ascii_case("false") && value != "0")
     }
 
-    /// A whole number; text that is none is a 400.
+    /// An integer; other text is a 400.
     pub fn number(&self, name: &str) -> Result<Option<i64>, Status> {
         self.first(name).map(parse_int).transpose()
     }
 }
 
-/// A whole number, or the 400 a Go server answers with.
+/// An integer, or the 400 of a Go server.
 fn parse_int(text: &str) -> Result<i64, Status> {
     text.parse::<i64>().map_err(|error| {
         use std::num::IntErrorKind::{NegOverflow, PosOverflow};
@@ -134,7 +133,7 @@ fn parse_int(text: &str) -> Result<i64, Status> {
     })
 }
 
-/// `None` for text with a broken escape.
+/// Returns `None` for a broken escape.
 fn unescape(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains(['%', '+']) {
         return Some(Cow::Borrowed(text));

@@ -1,4 +1,4 @@
-//! Options of get, list and watch: which objects, and how fresh.
+//! Options of get, list and watch: which objects, and how recent.
 
 use super::accept;
 use super::query::{QueryParams, QueryWriter, go_duration};
@@ -8,57 +8,57 @@ use crate::{FieldSelector, LabelSelector, ResourceVersion, Status};
 /// Options of a get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GetOptions {
-    /// Unset: the most recent state. `0`: whatever is at hand. Otherwise: nothing older than this.
+    /// Unset: the most recent state. `0`: any state the server has cached. Otherwise: a state not older than this.
     pub resource_version: ResourceVersion,
 }
 
 /// Options of a list, and of the list behind the deletion of a collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
-    /// Which objects, by their labels.
+    /// Select by labels.
     pub label_selector: LabelSelector,
-    /// Which objects, by their fields.
+    /// Select by fields.
     pub field_selector: FieldSelector,
-    /// Unset: the most recent state. `0`: whatever is at hand. Otherwise: see `resource_version_match`.
+    /// Unset: the most recent state. `0`: any state the server has cached. Otherwise: see `resource_version_match`.
     pub resource_version: ResourceVersion,
-    /// What a `resource_version` means. Goes with one only.
+    /// The meaning of `resource_version`; only allowed with one.
     pub resource_version_match: Option<ResourceVersionMatch>,
-    /// At most this many objects in one answer.
+    /// The largest number of objects in one page.
     pub limit: Option<u64>,
-    /// The token of the previous page; empty for the first one. Goes without `resource_version`.
+    /// The continue token of the previous page; empty for the first. Not with `resource_version`.
     pub continue_token: String,
-    /// How long the answer may take.
+    /// The server's deadline for the answer.
     pub timeout_seconds: Option<u64>,
 }
 
 /// Options of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchOptions {
-    /// Which objects, by their labels.
+    /// Select by labels.
     pub label_selector: LabelSelector,
-    /// Which objects, by their fields.
+    /// Select by fields.
     pub field_selector: FieldSelector,
-    /// Events after this version; unset or `0` begins with what exists now.
+    /// Events after this version; unset or `0` starts with the existing objects.
     pub resource_version: ResourceVersion,
-    /// Whether the stream begins with an event per existing object, and marks their end with a bookmark. Left
-    /// alone, the server decides by the version.
+    /// True if the stream starts with an event per existing object and a bookmark after the last. If unset, the
+    /// server decides by the version.
     pub send_initial_events: Option<bool>,
-    /// Whether the server may send bookmarks.
+    /// True if the server may send bookmarks.
     pub allow_bookmarks: bool,
-    /// When the server should end the stream.
+    /// The time after which the server ends the stream.
     pub timeout_seconds: Option<u64>,
 }
 
-/// What a version in [`ListOptions`] means.
+/// The meaning of `resource_version` in [`ListOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResourceVersionMatch {
     /// The state at exactly this version, or 410.
     Exact,
-    /// Any state that is not older.
+    /// Any state that is not older than this version.
     NotOlderThan,
 }
 
-/// Whether a request for a collection asks for its changes: `watch` with any value but `false` and `0`.
+/// True if the query asks for a watch: `watch` with any value but `false` and `0`.
 pub fn asks_to_watch(query: &str) -> bool {
     QueryParams::parse(query).flag("watch")
 }
@@ -71,7 +71,7 @@ impl GetOptions {
         query.finish()
     }
 
-    /// Reads what a client sent. Nothing can be wrong with it but the version, which the store judges.
+    /// Reads a query. Only the version can be invalid, and the store checks that.
     pub fn from_query(query: &str) -> Self {
         let params = QueryParams::parse(query);
         Self {
@@ -97,13 +97,13 @@ impl ListOptions {
         query.finish()
     }
 
-    /// Reads and checks what a client sent.
+    /// Reads and checks a query.
     pub fn from_query(query: &str) -> Result<Self, Status> {
         let raw = Raw::read(&QueryParams::parse(query))?;
-        let mut faults = raw.list_faults();
+        let mut errors = raw.list_errors();
         if raw.send_initial_events.is_some() {
             let path = FieldPath::new("sendInitialEvents");
-            faults.push(FieldError::forbidden(
+            errors.push(FieldError::forbidden(
                 &path,
                 "sendInitialEvents is forbidden for list",
             ));
@@ -117,12 +117,12 @@ impl ListOptions {
             continue_token: raw.continue_token,
             timeout_seconds: raw.timeout_seconds,
         };
-        accept("ListOptions", options, &faults)
+        accept("ListOptions", options, &errors)
     }
 }
 
 impl WatchOptions {
-    /// As client-go sends it; asking for initial events implies how the version is meant.
+    /// As client-go sends it. `send_initial_events` implies `resourceVersionMatch=NotOlderThan`.
     pub fn to_query(&self) -> String {
         let mut query = QueryWriter::default();
         query.push_flag("allowWatchBookmarks", self.allow_bookmarks);
@@ -139,11 +139,11 @@ impl WatchOptions {
         query.finish()
     }
 
-    /// Reads and checks what a client sent. A watch from no version in particular begins with initial events.
+    /// Reads and checks a query. A watch without a version, or from `0`, starts with initial events.
     pub fn from_query(query: &str) -> Result<Self, Status> {
         let mut raw = Raw::read(&QueryParams::parse(query))?;
         raw.default_initial_events();
-        let faults = raw.watch_faults();
+        let errors = raw.watch_errors();
         let options = Self {
             label_selector: raw.label_selector,
             field_selector: raw.field_selector,
@@ -152,12 +152,12 @@ impl WatchOptions {
             allow_bookmarks: raw.allow_bookmarks,
             timeout_seconds: raw.timeout_seconds,
         };
-        accept("ListOptions", options, &faults)
+        accept("ListOptions", options, &errors)
     }
 }
 
 impl ResourceVersionMatch {
-    /// The word on the wire.
+    /// The text on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Exact => "Exact",
@@ -188,7 +188,7 @@ struct Raw {
 }
 
 impl Raw {
-    /// Numbers first, then selectors: so a Go server comes across them.
+    /// Numbers are checked before selectors, as in a Go server.
     fn read(params: &QueryParams<'_>) -> Result<Self, Status> {
         let timeout_seconds = params.number("timeoutSeconds")?;
         let limit = params.number("limit")?;
@@ -197,12 +197,12 @@ impl Raw {
             field_selector: params.text("fieldSelector").parse()?,
             resource_version: ResourceVersion::new(params.text("resourceVersion")),
             resource_version_match: params.text("resourceVersionMatch").to_owned(),
-            // No limit and a limit below one mean the same.
+            // A limit below one means no limit.
             limit: limit
                 .and_then(|limit| u64::try_from(limit).ok())
                 .filter(|limit| *limit > 0),
             continue_token: params.text("continue").to_owned(),
-            // Zero leaves the time to the server; a time in the past is over at once.
+            // Zero leaves the timeout to the server; a negative one ends the request at once.
             timeout_seconds: timeout_seconds
                 .filter(|seconds| *seconds != 0)
                 .map(|seconds| u64::try_from(seconds).unwrap_or(0)),
@@ -219,56 +219,56 @@ impl Raw {
         }
     }
 
-    fn list_faults(&self) -> FieldErrors {
-        let mut faults = FieldErrors::new();
+    fn list_errors(&self) -> FieldErrors {
+        let mut errors = FieldErrors::new();
         if self.resource_version_match.is_empty() {
-            return faults;
+            return errors;
         }
         if self.resource_version.is_unset() {
-            faults.push(match_forbidden(
+            errors.push(match_forbidden(
                 "resourceVersionMatch is forbidden unless resourceVersion is provided",
             ));
         }
         if !self.continue_token.is_empty() {
-            faults.push(match_forbidden(
+            errors.push(match_forbidden(
                 "resourceVersionMatch is forbidden when continue is provided",
             ));
         }
         match ResourceVersionMatch::parse(&self.resource_version_match) {
-            None => faults.push(self.match_not_supported(&["Exact", "NotOlderThan", ""])),
-            Some(ResourceVersionMatch::Exact) if self.resource_version.is_any() => faults.push(
+            None => errors.push(self.match_not_supported(&["Exact", "NotOlderThan", ""])),
+            Some(ResourceVersionMatch::Exact) if self.resource_version.is_any() => errors.push(
                 match_forbidden(r#"resourceVersionMatch "exact" is forbidden for resourceVersion "0""#),
             ),
             Some(_) => {}
         }
-        faults
+        errors
     }
 
-    fn watch_faults(&self) -> FieldErrors {
-        let mut faults = FieldErrors::new();
+    fn watch_errors(&self) -> FieldErrors {
+        let mut errors = FieldErrors::new();
         let not_older = self.resource_version_match == ResourceVersionMatch::NotOlderThan.as_str();
         if self.send_initial_events.is_some() && !not_older {
-            faults.push(match_forbidden(
+            errors.push(match_forbidden(
                 "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
             ));
         }
         if self.resource_version_match.is_empty() {
-            return faults;
+            return errors;
         }
         if self.send_initial_events.is_none() {
-            faults.push(match_forbidden(
+            errors.push(match_forbidden(
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
             ));
         }
         if !not_older {
-            faults.push(self.match_not_supported(&["NotOlderThan"]));
+            errors.push(self.match_not_supported(&["NotOlderThan"]));
         }
         if !self.continue_token.is_empty() {
-            faults.push(match_forbidden(
+            errors.push(match_forbidden(
                 "resourceVersionMatch is forbidden when continue is provided",
             ));
         }
-        faults
+        errors
     }
 
     fn match_not_supported(&self, supported: &[&str]) -> FieldError {
@@ -281,7 +281,7 @@ fn match_forbidden(why: &str) -> FieldError {
     FieldError::forbidden(&FieldPath::new("resourceVersionMatch"), why)
 }
 
-/// client-go sends the time twice: for the server's deadline and for the handler.
+/// client-go sends the timeout twice: as the request's deadline and as the verb's option.
 fn push_timeout(query: &mut QueryWriter, seconds: Option<u64>) {
     query.push_some("timeout", seconds.map(go_duration));
     query.push_some("timeoutSeconds", seconds);

@@ -1,4 +1,4 @@
-//! Options of create, update, patch and apply: who writes, whether it counts, how strictly fields are read.
+//! Options of create, update, patch and apply: field manager, dry run, field validation.
 
 use super::query::{QueryParams, QueryWriter};
 use super::{DryRun, MAX_FIELD_MANAGER, accept};
@@ -9,50 +9,50 @@ use crate::quote::is_printable;
 /// Options of a create.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreateOptions {
-    /// Do everything but store the result.
+    /// Validates and admits, but stores nothing.
     pub dry_run: bool,
-    /// Who owns the written fields; the server takes the user agent's name where none is given.
+    /// The manager that owns the written fields; by default the server derives it from the user agent.
     pub field_manager: Option<String>,
-    /// What happens to fields the server does not know.
+    /// The treatment of unknown fields.
     pub field_validation: Option<FieldValidation>,
 }
 
 /// Options of an update.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpdateOptions {
-    /// Do everything but store the result.
+    /// Validates and admits, but stores nothing.
     pub dry_run: bool,
-    /// Who owns the written fields; the server takes the user agent's name where none is given.
+    /// The manager that owns the written fields; by default the server derives it from the user agent.
     pub field_manager: Option<String>,
-    /// What happens to fields the server does not know.
+    /// The treatment of unknown fields.
     pub field_validation: Option<FieldValidation>,
 }
 
 /// Options of a JSON, merge or strategic merge patch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PatchOptions {
-    /// Do everything but store the result.
+    /// Validates and admits, but stores nothing.
     pub dry_run: bool,
-    /// Who owns the written fields; the server takes the user agent's name where none is given.
+    /// The manager that owns the written fields; by default the server derives it from the user agent.
     pub field_manager: Option<String>,
-    /// What happens to fields the server does not know.
+    /// The treatment of unknown fields.
     pub field_validation: Option<FieldValidation>,
 }
 
 /// Options of a server-side apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApplyOptions {
-    /// Who owns the applied fields. Servers refuse to guess.
+    /// The manager that owns the applied fields. Required.
     pub field_manager: String,
     /// Take fields from other managers instead of reporting a conflict.
     pub force: bool,
-    /// Do everything but store the result.
+    /// Validates and admits, but stores nothing.
     pub dry_run: bool,
-    /// What happens to fields the server does not know.
+    /// The treatment of unknown fields.
     pub field_validation: Option<FieldValidation>,
 }
 
-/// What happens to fields the server does not know, or meets twice.
+/// The treatment of unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldValidation {
     /// They are dropped.
@@ -64,7 +64,7 @@ pub enum FieldValidation {
 }
 
 impl FieldValidation {
-    /// The word on the wire.
+    /// The text on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ignore => "Ignore",
@@ -85,7 +85,7 @@ impl CreateOptions {
         )
     }
 
-    /// Reads and checks what a client sent.
+    /// Reads and checks a query.
     pub fn from_query(query: &str) -> Result<Self, Status> {
         let raw = Raw::read(query);
         let options = Self {
@@ -93,7 +93,7 @@ impl CreateOptions {
             field_manager: raw.field_manager,
             field_validation: raw.field_validation,
         };
-        accept("CreateOptions", options, &raw.faults)
+        accept("CreateOptions", options, &raw.errors)
     }
 }
 
@@ -108,7 +108,7 @@ impl UpdateOptions {
         )
     }
 
-    /// Reads and checks what a client sent.
+    /// Reads and checks a query.
     pub fn from_query(query: &str) -> Result<Self, Status> {
         let raw = Raw::read(query);
         let options = Self {
@@ -116,7 +116,7 @@ impl UpdateOptions {
             field_manager: raw.field_manager,
             field_validation: raw.field_validation,
         };
-        accept("UpdateOptions", options, &raw.faults)
+        accept("UpdateOptions", options, &raw.errors)
     }
 }
 
@@ -131,12 +131,12 @@ impl PatchOptions {
         )
     }
 
-    /// Reads and checks what a client sent with a patch that is no apply.
+    /// Reads and checks the query of a patch other than apply.
     pub fn from_query(query: &str) -> Result<Self, Status> {
         let mut raw = Raw::read(query);
         if raw.force.is_some() {
             let why = "may not be specified for non-apply patch";
-            raw.faults
+            raw.errors
                 .push_first(FieldError::forbidden(&FieldPath::new("force"), why));
         }
         let options = Self {
@@ -144,7 +144,7 @@ impl PatchOptions {
             field_manager: raw.field_manager,
             field_validation: raw.field_validation,
         };
-        accept("PatchOptions", options, &raw.faults)
+        accept("PatchOptions", options, &raw.errors)
     }
 }
 
@@ -159,12 +159,12 @@ impl ApplyOptions {
         )
     }
 
-    /// Reads and checks what a client sent with an apply.
+    /// Reads and checks the query of an apply.
     pub fn from_query(query: &str) -> Result<Self, Status> {
         let mut raw = Raw::read(query);
         if raw.field_manager.is_none() {
             let path = FieldPath::new("fieldManager");
-            raw.faults
+            raw.errors
                 .push_first(FieldError::required(&path, "is required for apply patch"));
         }
         let options = Self {
@@ -173,12 +173,12 @@ impl ApplyOptions {
             dry_run: raw.dry_run,
             field_validation: raw.field_validation,
         };
-        accept("PatchOptions", options, &raw.faults)
+        accept("PatchOptions", options, &raw.errors)
     }
 }
 
-/// The field manager of a write that names none: the user agent up to the first slash, printable characters
-/// only, cut to the longest name allowed.
+/// The default field manager: the user agent up to the first slash, printable characters only, truncated to the
+/// longest name allowed.
 pub fn field_manager_from_user_agent(user_agent: &str) -> String {
     let name = user_agent.split('/').next().unwrap_or_default();
     let mut manager = String::new();
@@ -191,31 +191,31 @@ pub fn field_manager_from_user_agent(user_agent: &str) -> String {
     manager
 }
 
-/// The parameters all writes share, with what is wrong with them in the order Kubernetes reports it.
+/// The parameters all writes share, with their validation errors in Kubernetes' order.
 struct Raw {
     dry_run: bool,
     field_manager: Option<String>,
     field_validation: Option<FieldValidation>,
     force: Option<bool>,
-    faults: FieldErrors,
+    errors: FieldErrors,
 }
 
 impl Raw {
     fn read(query: &str) -> Self {
         let params = QueryParams::parse(query);
         let manager = params.text("fieldManager");
-        let mut faults = field_manager_faults(manager, &FieldPath::new("fieldManager"));
+        let mut errors = field_manager_errors(manager, &FieldPath::new("fieldManager"));
         Self {
-            dry_run: DryRun::from_params(&params).read(&mut faults),
-            field_validation: read_field_validation(params.text("fieldValidation"), &mut faults),
+            dry_run: DryRun::from_params(&params).read(&mut errors),
+            field_validation: read_field_validation(params.text("fieldValidation"), &mut errors),
             field_manager: Some(manager.to_owned()).filter(|manager| !manager.is_empty()),
             force: params.optional_flag("force"),
-            faults,
+            errors,
         }
     }
 }
 
-fn read_field_validation(word: &str, faults: &mut FieldErrors) -> Option<FieldValidation> {
+fn read_field_validation(word: &str, errors: &mut FieldErrors) -> Option<FieldValidation> {
     match word {
         "" => return None,
         "Ignore" => return Some(FieldValidation::Ignore),
@@ -224,7 +224,7 @@ fn read_field_validation(word: &str, faults: &mut FieldErrors) -> Option<FieldVa
         _ => {}
     }
     let path = FieldPath::new("fieldValidation");
-    faults.push(FieldError::not_supported(
+    errors.push(FieldError::not_supported(
         &path,
         word,
         &["", "Ignore", "Strict", "Warn"],
@@ -232,20 +232,20 @@ fn read_field_validation(word: &str, faults: &mut FieldErrors) -> Option<FieldVa
     None
 }
 
-/// What is wrong with a field manager's name, in options and in `managedFields`.
-pub(crate) fn field_manager_faults(manager: &str, path: &FieldPath) -> FieldErrors {
-    let mut faults = FieldErrors::new();
+/// Validates a field manager's name, in options and in `managedFields`.
+pub(crate) fn field_manager_errors(manager: &str, path: &FieldPath) -> FieldErrors {
+    let mut errors = FieldErrors::new();
     if manager.len() > MAX_FIELD_MANAGER {
-        faults.push(FieldError::too_long(path, MAX_FIELD_MANAGER));
+        errors.push(FieldError::too_long(path, MAX_FIELD_MANAGER));
     }
     for (position, c) in manager.char_indices().filter(|(_, c)| !is_printable(*c)) {
-        // Each shows the whole name.
-        faults.push_with(|| {
+        // Each error shows the whole name.
+        errors.push_with(|| {
             let why = format!("invalid character U+{:04X} (at position {position})", c as u32);
             FieldError::invalid(path, manager, why)
         });
     }
-    faults
+    errors
 }
 
 fn write_query(

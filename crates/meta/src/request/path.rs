@@ -1,11 +1,11 @@
-//! Paths: `/api/v1/namespaces/{namespace}/{plural}/{name}/{subresource}`, and what may not stand in them.
+//! Paths, `/api/v1/namespaces/{namespace}/{plural}/{name}/{subresource}`, and the checks of their segments.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::quote::quote;
 use crate::{Resource, Scope, validation};
 
-/// What Go leaves as it is in a path.
+/// The characters Go escapes in a path.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -20,19 +20,19 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'=')
     .remove(b'@');
 
-/// Why a request cannot be built.
+/// An invalid request.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// An object has a name.
+    /// The name is empty.
     #[error("resource name may not be empty")]
     EmptyName,
-    /// An object of a namespaced resource is in a namespace.
+    /// A namespaced object is addressed without a namespace.
     #[error("an empty namespace may not be set when a resource name is provided")]
     ObjectWithoutNamespace,
-    /// A new object of a namespaced resource is in a namespace.
+    /// A namespaced object is created without a namespace.
     #[error("an empty namespace may not be set during creation")]
     CreateWithoutNamespace,
-    /// The resource is not divided into namespaces.
+    /// A namespace was given for a cluster-scoped resource.
     #[error("{plural} are not namespaced, but namespace {namespace:?} was given")]
     NotNamespaced {
         /// The resource.
@@ -40,17 +40,17 @@ pub enum RequestError {
         /// The namespace.
         namespace: String,
     },
-    /// A part of the path would lead elsewhere.
+    /// A segment would change the structure of the path.
     #[error("invalid {part} {}: [{}]", quote(.value), .reasons.join(" "))]
     Segment {
-        /// Which part.
+        /// The part of the path.
         part: &'static str,
-        /// What was given.
+        /// The text given.
         value: String,
-        /// What is wrong with it.
+        /// The reasons it is invalid.
         reasons: Vec<String>,
     },
-    /// The request as a whole is no HTTP request: too long, or a header with control characters.
+    /// The parts do not form an HTTP request: the URI is too long, or a header has control characters.
     #[error("building the request")]
     Build(#[source] http::Error),
 }
@@ -58,7 +58,7 @@ pub enum RequestError {
 /// A path under construction; each part is checked and escaped as it is added.
 pub(super) struct Path(String);
 
-/// Whether the resource wants a namespace that is not given.
+/// True if the resource is namespaced and no namespace is given.
 pub(super) fn needs_namespace(resource: &Resource, namespace: &str) -> bool {
     resource.scope == Scope::Namespaced && namespace.is_empty()
 }
@@ -102,7 +102,7 @@ impl Path {
         }
     }
 
-    /// Adds a path, maybe with a query, that another server will read. It must not climb out of its place.
+    /// Appends a path, with an optional query, for another server. Segments that climb up are refused.
     pub(super) fn with_proxied(mut self, target: &str) -> Result<Self, RequestError> {
         let path = target.split(['?', '#']).next().unwrap_or_default();
         let climbs = |segment: &str| {

@@ -1,4 +1,4 @@
-//! Bodies and what they are called on the wire.
+//! Request bodies and their content types.
 
 use crate::DeleteOptions;
 
@@ -7,24 +7,24 @@ pub(super) const JSON: &str = "application/json";
 /// Server-side apply; the body may also be JSON.
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 
-/// A body with the name of its encoding.
+/// A body with its content type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payload {
     content_type: &'static str,
     bytes: Vec<u8>,
 }
 
-/// How a patch is meant.
+/// The type of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PatchKind {
     /// A list of operations (RFC 6902).
     Json,
     /// The changed fields; null removes (RFC 7386).
     Merge,
-    /// As a merge, but lists merge by the keys of their items. Built-in kinds only.
+    /// Like a merge patch, but lists merge by the keys of their items. Built-in kinds only.
     Strategic,
-    /// What the field manager wants, whole (server-side apply). It has options of its own, `force` among them: use
-    /// [`ObjectRequests::apply`](super::ObjectRequests::apply), and `apply` of the clients.
+    /// The configuration of a field manager (server-side apply). It has its own options, such as `force`: use
+    /// [`ObjectRequests::apply`](super::ObjectRequests::apply), or `apply` of the clients.
     Apply,
 }
 
@@ -49,7 +49,7 @@ impl Payload {
         Self::new("application/yaml", bytes)
     }
 
-    /// The name of the encoding.
+    /// The content type.
     pub fn content_type(&self) -> &'static str {
         self.content_type
     }
@@ -60,7 +60,7 @@ impl Payload {
     }
 
     pub(super) fn delete_options(options: &DeleteOptions) -> Self {
-        // Text, numbers and switches only: no value of this type fails to serialize.
+        // Only text, numbers and booleans: serializing cannot fail.
         Self::json(serde_json::to_vec(options).unwrap_or_default())
     }
 }
@@ -69,14 +69,14 @@ impl PatchKind {
     /// Every kind.
     pub const ALL: [Self; 4] = [Self::Json, Self::Merge, Self::Strategic, Self::Apply];
 
-    /// The kind that a content type without parameters says.
+    /// The patch type of a content type without parameters.
     pub fn of_content_type(content_type: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|kind| kind.content_type() == content_type)
     }
 
-    /// The content type that says so.
+    /// The content type of this patch.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Json => "application/json-patch+json",

@@ -1,15 +1,15 @@
-//! The 403 of an authorizer: who may not do what to which resource, and where.
+//! The 403 of an authorizer.
 
 use super::Status;
 use crate::GroupResource;
 use crate::quote::quote;
 
-/// What was asked and refused. Empty text means "none": no subresource, no namespace, no name.
+/// A request the authorizer denied. Empty text means none: no subresource, no namespace, no name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AccessDenied<'a> {
-    /// Who asked.
+    /// The user.
     pub user: &'a str,
-    /// What for: `get`, `list`, `deletecollection` …
+    /// The verb: `get`, `list`, `deletecollection` …
     pub verb: &'a str,
     /// The API group.
     pub group: &'a str,
@@ -17,16 +17,16 @@ pub struct AccessDenied<'a> {
     pub resource: &'a str,
     /// The subresource.
     pub subresource: &'a str,
-    /// The namespace; without one the message speaks of the cluster scope.
+    /// The namespace; if empty, the message speaks of the cluster scope.
     pub namespace: &'a str,
     /// The object's name.
     pub name: &'a str,
-    /// What the authorizer adds, if anything.
+    /// The authorizer's explanation, if any.
     pub why: &'a str,
 }
 
 impl Status {
-    /// A user may not do this to a resource (403).
+    /// The user may not do this to the resource (403).
     pub fn access_denied(denied: &AccessDenied<'_>) -> Self {
         let resource = GroupResource::new(denied.group.to_owned(), denied.resource.to_owned());
         let place = match denied.namespace {
@@ -47,7 +47,7 @@ impl Status {
         Self::forbidden(&resource, denied.name, with_reason(text, denied.why))
     }
 
-    /// A user may not call a path that is no resource (403).
+    /// The user may not call this non-resource path (403).
     pub fn path_denied(user: &str, verb: &str, path: &str, why: &str) -> Self {
         let text = format!(
             "User {} cannot {} path {}",
@@ -70,7 +70,7 @@ fn quoted(text: &str) -> String {
     escape_html(&quote(text))
 }
 
-/// The names come from the request and the message may end up in a browser.
+/// The names come from the request, and the message may end up in a browser.
 fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

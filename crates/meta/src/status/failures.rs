@@ -8,18 +8,18 @@ use crate::field_error::{FieldError, FieldErrors, join_field_errors};
 use crate::quote::quote;
 use crate::{GroupKind, GroupResource, ListMeta};
 
-/// What a stale write is told.
+/// The message of a write based on an old version.
 const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
-/// The part of a too-large-version failure by which clients of all ages know it.
+/// The message by which clients of all versions recognise this error.
 pub(super) const TOO_LARGE_RESOURCE_VERSION: &str = "Too large resource version";
 
-/// The cause that marks a too-large-version failure.
+/// The cause that marks this error.
 pub(super) const CAUSE_RESOURCE_VERSION_TOO_LARGE: &str = "ResourceVersionTooLarge";
 
 impl Status {
-    /// A success without details, as binding a pod answers (201).
+    /// A success without details, as for binding a pod (201).
     pub fn success(code: i32) -> Self {
         Self {
             status: Outcome::Success,
@@ -28,7 +28,7 @@ impl Status {
         }
     }
 
-    /// The object has been deleted; the code is left out, as Kubernetes does.
+    /// The object was deleted; the code is omitted, as in Kubernetes.
     pub fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Self {
         let mut details = about(resource, name);
         details.uid = uid.to_owned();
@@ -38,7 +38,7 @@ impl Status {
         }
     }
 
-    /// A failure of any kind.
+    /// Any failure.
     pub fn failure(code: i32, reason: StatusReason, message: impl Into<String>) -> Self {
         Self {
             status: Outcome::Failure,
@@ -61,7 +61,7 @@ impl Status {
         Self::failure(409, StatusReason::ALREADY_EXISTS, message).with_details(about(resource, name))
     }
 
-    /// An object of that name exists, but not for much longer (409).
+    /// An object of that name exists and is being deleted (409).
     pub fn being_deleted(resource: &GroupResource, name: &str) -> Self {
         let mut status = Self::already_exists(resource, name);
         status.message.insert_str(0, "object is being deleted: ");
@@ -77,7 +77,7 @@ impl Status {
         status.with_retry_after(retry_after_seconds)
     }
 
-    /// The write lost against another one (409).
+    /// The write conflicts with another one (409).
     pub fn conflict(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
         let message = format!(
             "Operation cannot be fulfilled on {resource} {}: {why}",
@@ -91,7 +91,7 @@ impl Status {
         Self::conflict(resource, name, MODIFIED)
     }
 
-    /// Fields belong to other managers (409); one cause per field.
+    /// Other managers own the fields (409); one cause per field.
     pub fn apply_conflict(message: impl Into<String>, causes: Vec<StatusCause>) -> Self {
         Self::failure(409, StatusReason::CONFLICT, message).with_details(StatusDetails {
             causes,
@@ -99,7 +99,7 @@ impl Status {
         })
     }
 
-    /// Fields of the object are wrong (422). One cause per error, and one for those that were left out.
+    /// Validation errors (422). One cause per error, and one for those that were left out.
     pub fn invalid(kind: &GroupKind, name: &str, errors: &FieldErrors) -> Self {
         let mut message = format!("{kind} {} is invalid", quote(name));
         if !errors.is_empty() {
@@ -119,18 +119,17 @@ impl Status {
         })
     }
 
-    /// The request makes no sense (400).
+    /// The request is malformed (400).
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::failure(400, StatusReason::BAD_REQUEST, message)
     }
 
-    /// The credentials are missing or wrong (401).
+    /// Credentials are missing or invalid (401).
     pub fn unauthorized() -> Self {
         Self::failure(401, StatusReason::UNAUTHORIZED, "Unauthorized")
     }
 
-    /// The request is understood and refused (403). Leave the name empty for a whole collection, and the
-    /// resource empty for a path that is none.
+    /// The request is refused (403). The name is empty for a whole collection, the resource for a non-resource path.
     pub fn forbidden(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
         let message = match (resource.resource.is_empty(), name.is_empty()) {
             (true, _) => format!("forbidden: {why}"),
@@ -140,7 +139,7 @@ impl Status {
         Self::failure(403, StatusReason::FORBIDDEN, message).with_details(about(resource, name))
     }
 
-    /// The resource has no such verb (405).
+    /// The resource does not support the verb (405).
     pub fn method_not_supported(resource: &GroupResource, verb: &str) -> Self {
         let message = format!(
             "{verb} is not supported on resources of kind {}",
@@ -149,23 +148,23 @@ impl Status {
         Self::failure(405, StatusReason::METHOD_NOT_ALLOWED, message).with_details(about(resource, ""))
     }
 
-    /// None of the encodings the client takes is one we have (406).
+    /// The server has none of the encodings the client accepts (406).
     pub fn not_acceptable(message: impl Into<String>) -> Self {
         Self::failure(406, StatusReason::NOT_ACCEPTABLE, message)
     }
 
-    /// As [`Status::not_acceptable`], listing what we have.
+    /// Like [`Status::not_acceptable`], with the list of supported encodings.
     pub fn only_accepted(media_types: &[&str]) -> Self {
         let types = media_types.join(", ");
         Self::not_acceptable(format!("only the following media types are accepted: {types}"))
     }
 
-    /// The body is in an encoding we cannot read (415).
+    /// The server cannot read the encoding of the body (415).
     pub fn unsupported_media_type(message: impl Into<String>) -> Self {
         Self::failure(415, StatusReason::UNSUPPORTED_MEDIA_TYPE, message)
     }
 
-    /// As [`Status::unsupported_media_type`], listing what we can read.
+    /// Like [`Status::unsupported_media_type`], with the list of supported encodings.
     pub fn unknown_body_format(media_types: &[&str]) -> Self {
         let types = media_types.join(", ");
         Self::unsupported_media_type(format!(
@@ -173,33 +172,33 @@ impl Status {
         ))
     }
 
-    /// The client should slow down (429).
+    /// The client must slow down (429).
     pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: i32) -> Self {
         Self::failure(429, StatusReason::TOO_MANY_REQUESTS, message).with_retry_after(retry_after_seconds)
     }
 
-    /// The version asked for is no longer kept (410).
+    /// The requested version was compacted (410).
     pub fn expired(message: impl Into<String>) -> Self {
         Self::failure(410, StatusReason::EXPIRED, message)
     }
 
-    /// The version of a list is no longer kept (410).
+    /// The version of a list was compacted (410).
     pub fn list_expired() -> Self {
         Self::expired("The resourceVersion for the provided list is too old.")
     }
 
-    /// The version a watch should begin at is no longer kept by the store (410).
+    /// The start version of a watch was compacted in the store (410).
     pub fn watch_expired() -> Self {
         Self::expired("The resourceVersion for the provided watch is too old.")
     }
 
-    /// The version a watch should begin at is older than the history, which begins after `oldest` (410).
+    /// The start version of a watch is older than the history, which starts after `oldest` (410).
     pub fn too_old_resource_version(requested: u64, oldest: u64) -> Self {
         Self::expired(format!("too old resource version: {requested} ({oldest})"))
     }
 
-    /// The snapshot behind a continue token is gone (410). A replacement token lets the client go on with the
-    /// rest of the list as it is now; an empty one means starting again.
+    /// The snapshot of a continue token was compacted (410). With the replacement token the client can continue with
+    /// the current state; an empty one means that it must list again.
     pub fn continue_expired(replacement: &str) -> Self {
         let start = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter";
         if replacement.is_empty() {
@@ -215,18 +214,18 @@ impl Status {
         status
     }
 
-    /// What was asked for is gone for good (410, the older reason).
+    /// The requested thing is permanently gone (410, the older reason).
     pub fn gone(message: impl Into<String>) -> Self {
         Self::failure(410, StatusReason::GONE, message)
     }
 
-    /// The request did not finish in time and may still be under way (504).
+    /// The request did not finish in time and may still be in progress (504).
     pub fn timeout(message: impl fmt::Display, retry_after_seconds: i32) -> Self {
         Self::failure(504, StatusReason::TIMEOUT, format!("Timeout: {message}"))
             .with_retry_after(retry_after_seconds)
     }
 
-    /// The version asked for has not been reached yet (504).
+    /// The store has not reached the requested version yet (504).
     pub fn too_large_resource_version(requested: u64, current: u64, retry_after_seconds: i32) -> Self {
         let message = format!("{TOO_LARGE_RESOURCE_VERSION}: {requested}, current: {current}");
         let cause = StatusCause {
@@ -237,7 +236,7 @@ impl Status {
         Self::timeout(message, retry_after_seconds).with_cause(cause)
     }
 
-    /// The server could not do it now; try again (500).
+    /// The server could not finish in time; retry (500).
     pub fn server_timeout(resource: &GroupResource, operation: &str, retry_after_seconds: i32) -> Self {
         let message = format!(
             "The {operation} operation against {resource} could not be completed at this time, please try again."
@@ -253,7 +252,7 @@ impl Status {
         Self::failure(413, StatusReason::REQUEST_ENTITY_TOO_LARGE, message)
     }
 
-    /// The server is at fault (500).
+    /// An internal error of the server (500).
     pub fn internal_error(why: impl fmt::Display) -> Self {
         let cause = StatusCause {
             message: why.to_string(),
@@ -263,23 +262,23 @@ impl Status {
         Self::failure(500, StatusReason::INTERNAL_ERROR, message).with_cause(cause)
     }
 
-    /// A fault the server has no word for (500, no reason), as Kubernetes reports errors it did not foresee.
+    /// An error without a reason (500), as Kubernetes reports errors it did not foresee.
     pub fn unclassified(message: impl Into<String>) -> Self {
         Self::failure(500, StatusReason::UNKNOWN, message)
     }
 
-    /// The server cannot answer now (503).
+    /// The server is unavailable (503).
     pub fn service_unavailable(message: impl Into<String>) -> Self {
         Self::failure(503, StatusReason::SERVICE_UNAVAILABLE, message)
     }
 
-    /// Says when to try again; 0 says nothing but keeps the details.
+    /// Sets the seconds to wait before a retry; 0 sets none but creates the details.
     pub fn with_retry_after(mut self, seconds: i32) -> Self {
         self.details.get_or_insert_default().retry_after_seconds = seconds;
         self
     }
 
-    /// Adds a single fault.
+    /// Adds a cause.
     pub fn with_cause(mut self, cause: StatusCause) -> Self {
         self.details.get_or_insert_default().causes.push(cause);
         self
@@ -397,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_become_one_message_and_many_causes() {
+    fn errors_become_one_message_and_many_causes() {
         let spec = FieldPath::new("spec");
         let errors = FieldErrors::from_iter([
             FieldError::required(&spec.child("a"), ""),

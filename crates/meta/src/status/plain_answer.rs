@@ -1,7 +1,7 @@
-//! Answers that are no `Status`: plain text from a proxy, an unknown path, an overloaded server.
+//! Answers that are not a `Status`: plain text from a proxy, an unknown path, an overloaded server.
 //!
-//! Only their code says what they mean, and each code has its sentence. A server uses the same sentences for
-//! paths that lead nowhere.
+//! They are classified by their status code alone, and each code has a fixed message. A server uses the same messages
+//! for unknown paths.
 
 use std::borrow::Cow;
 
@@ -10,11 +10,11 @@ use super::{Status, StatusCause, StatusReason};
 use crate::GroupResource;
 use crate::quote::quote;
 
-/// The cause that marks an answer which was no `Status`.
+/// The cause that marks an answer that was not a `Status`.
 pub(super) const CAUSE_UNEXPECTED_RESPONSE: &str = "UnexpectedServerResponse";
 
 impl Status {
-    /// What an answer that is no `Status` means. `body` is the beginning of its text.
+    /// Makes a `Status` from an answer that is not one. `body` is the beginning of its text.
     pub fn from_plain_answer(
         code: u16,
         method: &str,
@@ -29,7 +29,7 @@ impl Status {
         })
     }
 
-    /// The sentence that goes with a status code, about a resource if one is named.
+    /// The message of a status code, about a resource if one is named.
     pub fn generic(code: u16, method: &str, resource: &GroupResource, name: &str, body: &str) -> Self {
         let (reason, mut message) = sentence(code, method, body);
         if !resource.resource.is_empty() || !resource.group.is_empty() {
@@ -42,18 +42,18 @@ impl Status {
         Self::failure(i32::from(code), reason, message).with_details(about(resource, name))
     }
 
-    /// The path has no such method (405).
+    /// The path does not support the method (405).
     pub fn method_not_allowed() -> Self {
         Self::generic(405, "", &GroupResource::default(), "", "")
     }
 
-    /// The path leads nowhere (404).
+    /// The path is unknown (404).
     pub fn path_not_found() -> Self {
         Self::generic(404, "", &GroupResource::default(), "", "")
     }
 }
 
-/// What a bare status code means.
+/// The meaning of a bare status code.
 fn sentence(code: u16, method: &str, body: &str) -> (StatusReason, String) {
     let (reason, message) = match code {
         400 => (

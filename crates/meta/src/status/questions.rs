@@ -1,4 +1,4 @@
-//! What a caller wants to know of a failure, answered by the reason first and by the code where there is none.
+//! Predicates on a failure, decided by the reason, or by the code if there is no known reason.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::failures::{CAUSE_RESOURCE_VERSION_TOO_LARGE, TOO_LARGE_RESOURCE_VERSI
 use super::plain_answer::CAUSE_UNEXPECTED_RESPONSE;
 use super::{Outcome, Status, StatusReason};
 
-/// The reasons that say enough: with one of these the code is not looked at.
+/// The reasons that decide alone: with one of these, the code is ignored.
 const KNOWN_REASONS: [StatusReason; 19] = [
     StatusReason::UNAUTHORIZED,
     StatusReason::FORBIDDEN,
@@ -30,7 +30,7 @@ const KNOWN_REASONS: [StatusReason; 19] = [
 ];
 
 impl Status {
-    /// Whether the request did what it was asked for.
+    /// The request succeeded.
     pub fn is_success(&self) -> bool {
         self.status == Outcome::Success
     }
@@ -40,7 +40,7 @@ impl Status {
         self.means(StatusReason::NOT_FOUND, 404)
     }
 
-    /// A create found the name taken. A bare 409 does not tell and counts as a conflict.
+    /// A create found the name taken. A bare 409 is ambiguous and counts as a conflict.
     pub fn is_already_exists(&self) -> bool {
         self.reason == StatusReason::ALREADY_EXISTS
     }
@@ -50,22 +50,22 @@ impl Status {
         self.means(StatusReason::CONFLICT, 409)
     }
 
-    /// The version is no longer kept: list again. Servers say it with two reasons, proxies with the code alone.
+    /// The version was compacted: list again. Servers report it with two reasons, proxies with the code alone.
     pub fn is_expired(&self) -> bool {
         self.reason == StatusReason::EXPIRED || self.reason == StatusReason::GONE || self.code == 410
     }
 
-    /// Fields are wrong; the causes say which.
+    /// Validation failed; the causes name the fields.
     pub fn is_invalid(&self) -> bool {
         self.means(StatusReason::INVALID, 422)
     }
 
-    /// The request makes no sense to the server.
+    /// The request is malformed.
     pub fn is_bad_request(&self) -> bool {
         self.means(StatusReason::BAD_REQUEST, 400)
     }
 
-    /// The credentials are missing or wrong.
+    /// Credentials are missing or invalid.
     pub fn is_unauthorized(&self) -> bool {
         self.means(StatusReason::UNAUTHORIZED, 401)
     }
@@ -75,17 +75,17 @@ impl Status {
         self.means(StatusReason::FORBIDDEN, 403)
     }
 
-    /// The resource has no such verb.
+    /// The resource does not support the verb.
     pub fn is_method_not_allowed(&self) -> bool {
         self.means(StatusReason::METHOD_NOT_ALLOWED, 405)
     }
 
-    /// The server cannot answer in the encoding asked for.
+    /// The server cannot answer in an accepted encoding.
     pub fn is_not_acceptable(&self) -> bool {
         self.means(StatusReason::NOT_ACCEPTABLE, 406)
     }
 
-    /// The server cannot read the encoding sent.
+    /// The server cannot read the encoding of the body.
     pub fn is_unsupported_media_type(&self) -> bool {
         self.means(StatusReason::UNSUPPORTED_MEDIA_TYPE, 415)
     }
@@ -95,33 +95,33 @@ impl Status {
         self.reason == StatusReason::REQUEST_ENTITY_TOO_LARGE || self.code == 413
     }
 
-    /// The client should slow down. Any 429 counts, whatever its reason.
+    /// The client must slow down. Any 429 counts, whatever its reason.
     pub fn is_too_many_requests(&self) -> bool {
         self.reason == StatusReason::TOO_MANY_REQUESTS || self.code == 429
     }
 
-    /// The request ran out of time and may still be under way.
+    /// The request timed out and may still be in progress.
     pub fn is_timeout(&self) -> bool {
         self.means(StatusReason::TIMEOUT, 504)
     }
 
-    /// The server gave up in time and asks to try again; nothing is under way.
+    /// The server gave up and asks for a retry; nothing is in progress.
     pub fn is_server_timeout(&self) -> bool {
         self.reason == StatusReason::SERVER_TIMEOUT
     }
 
-    /// The server is at fault.
+    /// An internal error of the server.
     pub fn is_internal_error(&self) -> bool {
         self.means(StatusReason::INTERNAL_ERROR, 500)
     }
 
-    /// The server cannot answer now.
+    /// The server is unavailable.
     pub fn is_service_unavailable(&self) -> bool {
         self.means(StatusReason::SERVICE_UNAVAILABLE, 503)
     }
 
-    /// The version asked for has not been reached: retry without one. Older servers set no cause, hence the
-    /// look at the texts.
+    /// The store has not reached the requested version: retry without one. Older servers set no cause, so the message
+    /// is matched too.
     pub fn is_too_large_resource_version(&self) -> bool {
         if self.has_cause(CAUSE_RESOURCE_VERSION_TOO_LARGE) {
             return true;
@@ -134,18 +134,18 @@ impl Status {
                     .any(|cause| cause.message == TOO_LARGE_RESOURCE_VERSION))
     }
 
-    /// The answer was no `Status`; this one was made up from its code.
+    /// The answer was not a `Status`; this one was made from its code.
     pub fn is_unexpected_response(&self) -> bool {
         self.has_cause(CAUSE_UNEXPECTED_RESPONSE)
     }
 
-    /// Whether one of the single faults is of this kind.
+    /// True if one of the causes has this reason.
     pub fn has_cause(&self, reason: &str) -> bool {
         let mut causes = self.details.iter().flat_map(|details| &details.causes);
         causes.any(|cause| cause.reason == reason)
     }
 
-    /// How long the server asks to wait before the next try. Zero means at once; `None` means it does not ask.
+    /// The wait before the next attempt. Zero means at once; `None` means the server did not say.
     pub fn retry_after(&self) -> Option<Duration> {
         let seconds = self.details.as_ref()?.retry_after_seconds;
         let asks = seconds > 0 || self.is_server_timeout();

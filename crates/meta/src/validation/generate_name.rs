@@ -1,17 +1,17 @@
-//! Names the server makes up: a prefix the client chose and five characters it did not.
+//! Generated names: the client's prefix and five random characters.
 
-/// The characters of a suffix: no vowels, so that no words appear, and nothing that looks like something else.
+/// The characters of a suffix: no vowels, so that no words appear, and none that are easily confused.
 pub const GENERATED_NAME_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// The length of a suffix.
 pub const GENERATED_SUFFIX: usize = 5;
 
-/// The longest prefix that is kept: with the suffix, a DNS label.
+/// The longest prefix that is kept, so that the name is still a DNS label.
 pub const MAX_GENERATED_PREFIX: usize = 63 - GENERATED_SUFFIX;
 
-/// Joins prefix and suffix; `random` gives a number below the one it is given.
+/// Joins prefix and suffix; `random(n)` returns a number below `n`.
 pub fn generated_name(prefix: &str, mut random: impl FnMut(usize) -> usize) -> String {
-    // A cut within a character would be no text; such a prefix is no name anyway.
+    // Cut at a character boundary. A prefix with multi-byte characters is invalid anyway.
     let cut = (0..=MAX_GENERATED_PREFIX.min(prefix.len()))
         .rev()
         .find(|at| prefix.is_char_boundary(*at));

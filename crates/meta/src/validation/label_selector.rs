@@ -5,19 +5,19 @@ use serde_json::Value;
 use super::{label_value, labels, qualified_name};
 use crate::field_error::{FieldError, FieldErrors, FieldPath};
 
-/// What is wrong with a `LabelSelector` object; nothing is wrong with a missing one.
+/// Validates a `LabelSelector` object; a missing one is valid.
 pub fn label_selector(selector: &Value, path: &FieldPath) -> FieldErrors {
-    let mut faults = labels(&selector["matchLabels"], &path.child("matchLabels"));
+    let mut errors = labels(&selector["matchLabels"], &path.child("matchLabels"));
     let path = path.child("matchExpressions");
     let expressions = selector["matchExpressions"].as_array().into_iter().flatten();
     for (index, expression) in expressions.enumerate() {
-        faults.append(requirement(expression, &path.index(index)));
+        errors.append(requirement(expression, &path.index(index)));
     }
-    faults
+    errors
 }
 
 fn requirement(expression: &Value, path: &FieldPath) -> FieldErrors {
-    let mut faults = FieldErrors::new();
+    let mut errors = FieldErrors::new();
     let values: Vec<&str> = expression["values"]
         .as_array()
         .into_iter()
@@ -25,16 +25,16 @@ fn requirement(expression: &Value, path: &FieldPath) -> FieldErrors {
         .filter_map(Value::as_str)
         .collect();
     match expression["operator"].as_str().unwrap_or_default() {
-        "In" | "NotIn" if values.is_empty() => faults.push(FieldError::required(
+        "In" | "NotIn" if values.is_empty() => errors.push(FieldError::required(
             &path.child("values"),
             "must be specified when `operator` is 'In' or 'NotIn'",
         )),
-        "Exists" | "DoesNotExist" if !values.is_empty() => faults.push(FieldError::forbidden(
+        "Exists" | "DoesNotExist" if !values.is_empty() => errors.push(FieldError::forbidden(
             &path.child("values"),
             "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
         )),
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-        other => faults.push(FieldError::invalid(
+        other => errors.push(FieldError::invalid(
             &path.child("operator"),
             other,
             "not a valid selector operator",
@@ -47,15 +47,15 @@ fn requirement(expression: &Value, path: &FieldPath) -> FieldErrors {
             .into_iter()
             .map(move |reason| FieldError::invalid(&path, value.as_str(), reason))
     };
-    faults.extend(broken(path.child("key"), key, qualified_name(key)));
+    errors.extend(broken(path.child("key"), key, qualified_name(key)));
     for (index, value) in values.iter().enumerate() {
-        faults.extend(broken(
+        errors.extend(broken(
             path.child("values").index(index),
             value,
             label_value(value),
         ));
     }
-    faults
+    errors
 }
 
 #[cfg(test)]
@@ -63,11 +63,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn check(selector: Value, faults: &[&str]) {
+    fn check(selector: Value, errors: &[&str]) {
         let found = label_selector(&selector, &FieldPath::from("spec.selector"));
         assert_eq!(
             found.iter().map(FieldError::to_string).collect::<Vec<_>>(),
-            faults,
+            errors,
             "{selector}"
         );
     }

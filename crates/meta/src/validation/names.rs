@@ -1,8 +1,8 @@
-//! The forms a name, a label key and a label value may have.
+//! Syntax of names, label keys and label values.
 //!
-//! Each rule is a walk over bytes, because label keys are checked on every write and in every selector.
+//! Each rule is a loop over bytes, because label keys are checked on every write and in every selector.
 
-/// The regular expressions appear in texts only; the walks below accept exactly what they describe.
+/// The regular expressions appear in messages only; the loops below accept exactly the same texts.
 const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 const LABEL_1035: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
@@ -17,14 +17,14 @@ const MAX_LABEL: usize = 63;
 /// The longest DNS name.
 const MAX_SUBDOMAIN: usize = 253;
 
-/// How a limit is spelled: two spellings coexist in Kubernetes.
+/// The unit of a length limit in messages: Kubernetes uses both.
 #[derive(Clone, Copy)]
 enum Unit {
     Bytes,
     Characters,
 }
 
-/// What the names of a resource's objects must look like.
+/// The syntax of the names of a resource's objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum NameRule {
     /// Most resources.
@@ -32,16 +32,18 @@ pub enum NameRule {
     Dns1123Subdomain,
     /// Namespaces and services.
     Dns1123Label,
-    /// Names that begin with a letter.
+    /// A DNS label that starts with a letter.
     Dns1035Label,
     /// Roles and bindings.
     PathSegment,
-    /// Subdomains by a rule that is part of the type: it looks at names, not at what they are generated from.
+    /// DNS subdomains, by a declarative rule: it checks names, but not `generateName`.
     DeclaredSubdomain,
+    /// Names that depend on the rest of the object: the kind checks them. Here only their presence is.
+    OfKind,
 }
 
 impl NameRule {
-    /// Why a name breaks the rule.
+    /// The reasons a name is invalid.
     pub fn check(self, name: &str) -> Vec<String> {
         match self {
             Self::Dns1123Subdomain => dns1123_subdomain(name),
@@ -49,16 +51,17 @@ impl NameRule {
             Self::Dns1035Label => dns1035_label(name),
             Self::PathSegment => path_segment_name(name),
             Self::DeclaredSubdomain => subdomain(name, Unit::Bytes),
+            Self::OfKind => Vec::new(),
         }
     }
 
-    /// Why a `generateName` breaks the rule. It may end with a dash, because more will follow.
+    /// The reasons a `generateName` is invalid. It may end with a dash, because a suffix follows.
     pub fn check_prefix(self, prefix: &str) -> Vec<String> {
         match (self, prefix.strip_suffix('-')) {
             (Self::PathSegment, _) => forbidden_in_paths(prefix),
-            (Self::DeclaredSubdomain, _) => Vec::new(),
+            (Self::DeclaredSubdomain | Self::OfKind, _) => Vec::new(),
             (_, Some(rest)) if !rest.is_empty() => {
-                // The dash and the character before it make room for a letter, as Kubernetes has it.
+                // Kubernetes replaces the dash and the character before it with a letter.
                 let mut masked = rest.to_owned();
                 masked.pop();
                 masked.push('a');
@@ -69,7 +72,7 @@ impl NameRule {
     }
 }
 
-/// A label of a DNS name: names of namespaces, containers, ports' services.
+/// A DNS label: names of namespaces, containers, service ports.
 pub fn dns1123_label(value: &str) -> Vec<String> {
     let mut reasons = too_long(value, MAX_LABEL, Unit::Characters);
     if is_label(value) {
@@ -86,12 +89,12 @@ pub fn dns1123_label(value: &str) -> Vec<String> {
     reasons
 }
 
-/// A DNS name: names of most objects.
+/// A DNS subdomain: names of most objects.
 pub fn dns1123_subdomain(value: &str) -> Vec<String> {
     subdomain(value, Unit::Characters)
 }
 
-/// A label of a DNS name that begins with a letter: names of services.
+/// A DNS label that starts with a letter: names of services.
 pub fn dns1035_label(value: &str) -> Vec<String> {
     let mut reasons = too_long(value, MAX_LABEL, Unit::Characters);
     if !is_label(value) || !value.starts_with(|c: char| c.is_ascii_lowercase()) {
@@ -104,7 +107,7 @@ pub fn dns1035_label(value: &str) -> Vec<String> {
     reasons
 }
 
-/// A label or annotation key, or a finalizer: a name with an optional DNS name and a slash before it.
+/// A label or annotation key, or a finalizer: a name with an optional DNS subdomain and slash before it.
 pub fn qualified_name(value: &str) -> Vec<String> {
     let mut reasons = Vec::new();
     let mut parts = value.split('/');
@@ -115,8 +118,8 @@ pub fn qualified_name(value: &str) -> Vec<String> {
             name
         }
         (Some(prefix), Some(name), None) => {
-            let faults = subdomain(prefix, Unit::Bytes);
-            reasons.extend(faults.into_iter().map(|reason| format!("prefix part {reason}")));
+            let errors = subdomain(prefix, Unit::Bytes);
+            reasons.extend(errors.into_iter().map(|reason| format!("prefix part {reason}")));
             name
         }
         _ => {
@@ -147,7 +150,7 @@ pub fn label_value(value: &str) -> Vec<String> {
     reasons
 }
 
-/// A name that can stand in a URL path: names of roles and bindings, and the least any name must be.
+/// A name that can be a URL path segment: names of roles and bindings, and the minimum for any name.
 pub fn path_segment_name(value: &str) -> Vec<String> {
     if value == "." || value == ".." {
         return vec![format!("may not be '{value}'")];
@@ -203,7 +206,7 @@ fn is_qualified(value: &str) -> bool {
     })
 }
 
-/// Whether the text is not empty, its ends pass one test and all the rest another.
+/// True if the text is not empty, its first and last bytes pass `end` and the others pass `middle`.
 fn has_form(value: &str, end: impl Fn(u8) -> bool, middle: impl Fn(u8) -> bool) -> bool {
     match value.as_bytes() {
         [] => false,
@@ -223,7 +226,7 @@ fn too_long(value: &str, max: usize, unit: Unit) -> Vec<String> {
     vec![format!("must be no more than {max} {unit}")]
 }
 
-/// The two blanks before each `or` are Kubernetes' own.
+/// The two spaces before each `or` are Kubernetes' own.
 fn against_regex(rule: &str, regex: &str, examples: &[&str]) -> String {
     let examples = examples
         .iter()

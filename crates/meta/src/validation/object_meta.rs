@@ -1,4 +1,4 @@
-//! `metadata` as a whole: when an object is created, and when it is changed.
+//! Validation of `metadata` on create and on update.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -7,69 +7,69 @@ use serde_json::Value;
 use super::{NameRule, dns1123_label, label_value, owner_references, qualified_name};
 use crate::Scope;
 use crate::field_error::{FieldError, FieldErrors, FieldPath};
-use crate::options::field_manager_faults;
+use crate::options::field_manager_errors;
 use crate::quote::quote;
 
-/// All keys and values of an object's annotations together: 256 kB.
+/// The largest total size of an object's annotations, keys and values.
 pub const MAX_ANNOTATIONS: usize = 256 * 1024;
 
-/// The longest name of a subresource in `managedFields`.
+/// The longest subresource name in `managedFields`.
 const MAX_SUBRESOURCE: usize = 256;
 
-/// Finalizers without a domain that Kubernetes itself uses.
+/// Kubernetes' own finalizers without a domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
-/// What a resource demands of its objects' metadata.
+/// The metadata rules of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectMetaRules {
-    /// Whether objects live in namespaces.
+    /// The scope of the objects.
     pub scope: Scope,
-    /// What names look like.
+    /// The syntax of names.
     pub name: NameRule,
-    /// What finalizers look like.
+    /// The syntax of finalizers.
     pub finalizers: FinalizerRule,
 }
 
-/// What finalizers look like.
+/// The syntax of finalizers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinalizerRule {
-    /// Custom resources and some built-in ones: a bare word will do.
+    /// Custom resources and some built-in ones: a word without a domain is allowed.
     AnyQualifiedName,
     /// Most built-in kinds: with a domain, or one of Kubernetes' own.
     WithDomain,
 }
 
-/// What is wrong with the `metadata` of a new object, after a name has been generated.
+/// Validates the `metadata` of a new object, after its name was generated.
 pub fn object_meta(metadata: &Value, rules: &ObjectMetaRules, path: &FieldPath) -> FieldErrors {
-    let mut faults = name_faults(metadata, rules.name, path);
-    faults.append(namespace_faults(metadata, rules.scope, &path.child("namespace")));
+    let mut errors = name_errors(metadata, rules.name, path);
+    errors.append(namespace_errors(metadata, rules.scope, &path.child("namespace")));
     if let Some(generation) = metadata["generation"]
         .as_i64()
         .filter(|generation| *generation < 0)
     {
         let why = "must be greater than or equal to 0";
-        faults.push(FieldError::invalid(&path.child("generation"), generation, why));
+        errors.push(FieldError::invalid(&path.child("generation"), generation, why));
     }
-    faults.append(common_faults(metadata, rules, path));
-    faults
+    errors.append(common_errors(metadata, rules, path));
+    errors
 }
 
-/// What is wrong with the `metadata` of a changed object. Whether a version must be given is the resource's own
-/// choice, and not judged here.
+/// Validates the `metadata` of an updated object. Whether a resourceVersion is required depends on the resource and
+/// is not checked here.
 pub fn object_meta_update(
     new: &Value,
     old: &Value,
     rules: &ObjectMetaRules,
     path: &FieldPath,
 ) -> FieldErrors {
-    let mut faults = FieldErrors::new();
+    let mut errors = FieldErrors::new();
     if !old["deletionTimestamp"].is_null() {
-        faults.extend(new_finalizer_faults(new, old, &path.child("finalizers")));
+        errors.extend(new_finalizer_errors(new, old, &path.child("finalizers")));
     }
     let generation = |metadata: &Value| metadata["generation"].as_i64().unwrap_or(0);
     if generation(new) < generation(old) {
         let path = path.child("generation");
-        faults.push(FieldError::invalid(
+        errors.push(FieldError::invalid(
             &path,
             generation(new),
             "must not be decremented",
@@ -80,7 +80,7 @@ pub fn object_meta_update(
         let (new, old) = (new[field].as_str(), old[field].as_str());
         if new.unwrap_or_default() != old.unwrap_or_default() {
             let new = new.unwrap_or_default();
-            faults.push(FieldError::invalid(&path.child(field), new, must_stay));
+            errors.push(FieldError::invalid(&path.child(field), new, must_stay));
         }
     }
     for field in [
@@ -89,75 +89,75 @@ pub fn object_meta_update(
         "deletionGracePeriodSeconds",
     ] {
         if new[field] != old[field] {
-            faults.push(FieldError::invalid(
+            errors.push(FieldError::invalid(
                 &path.child(field),
                 new[field].clone(),
                 must_stay,
             ));
         }
     }
-    faults.append(common_faults(new, rules, path));
-    faults
+    errors.append(common_errors(new, rules, path));
+    errors
 }
 
-/// What is wrong with a map of labels.
+/// Validates labels.
 pub fn labels(labels: &Value, path: &FieldPath) -> FieldErrors {
-    let mut faults = FieldErrors::new();
+    let mut errors = FieldErrors::new();
     for (key, value) in texts(labels) {
-        faults.extend(broken(path, key, qualified_name(key)));
-        faults.extend(broken(path, value, label_value(value)));
+        errors.extend(broken(path, key, qualified_name(key)));
+        errors.extend(broken(path, value, label_value(value)));
     }
-    faults
+    errors
 }
 
-/// What is wrong with a map of annotations: the keys, whose case does not matter, and the size of it all.
+/// Validates annotations: the keys, in any case, and the total size.
 pub fn annotations(annotations: &Value, path: &FieldPath) -> FieldErrors {
-    let mut faults = FieldErrors::new();
+    let mut errors = FieldErrors::new();
     for (key, _) in texts(annotations) {
-        faults.extend(broken(path, key, qualified_name(&key.to_lowercase())));
+        errors.extend(broken(path, key, qualified_name(&key.to_lowercase())));
     }
     let size: usize = texts(annotations)
         .map(|(key, value)| key.len() + value.len())
         .sum();
     if size > MAX_ANNOTATIONS {
-        faults.push(FieldError::too_long(path, MAX_ANNOTATIONS));
+        errors.push(FieldError::too_long(path, MAX_ANNOTATIONS));
     }
-    faults
+    errors
 }
 
-/// What is wrong with a list of finalizers.
+/// Validates finalizers.
 pub fn finalizers(list: &Value, rule: FinalizerRule, path: &FieldPath) -> FieldErrors {
-    let mut faults = FieldErrors::new();
+    let mut errors = FieldErrors::new();
     let names = || list.as_array().into_iter().flatten().filter_map(Value::as_str);
     for name in names() {
-        faults.extend(broken(path, name, qualified_name(name)));
+        errors.extend(broken(path, name, qualified_name(name)));
     }
     if names().any(|name| name == "orphan") && names().any(|name| name == "foregroundDeletion") {
         let why = "finalizer orphan and foregroundDeletion cannot be both set";
-        faults.push(FieldError::invalid(path, list.clone(), why));
+        errors.push(FieldError::invalid(path, list.clone(), why));
     }
     if rule == FinalizerRule::WithDomain {
         for (index, name) in names().enumerate() {
             let path = path.index(index);
-            faults.extend(broken(&path, name, qualified_name(name)));
+            errors.extend(broken(&path, name, qualified_name(name)));
             if !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) {
                 let why = "name is neither a standard finalizer name nor is it fully qualified";
-                faults.push(FieldError::invalid(&path, name, why));
+                errors.push(FieldError::invalid(&path, name, why));
             }
         }
     }
-    faults
+    errors
 }
 
-/// What is wrong with `managedFields`.
+/// Validates `managedFields`.
 pub fn managed_fields(entries: &Value, path: &FieldPath) -> FieldErrors {
-    let mut faults = FieldErrors::new();
+    let mut errors = FieldErrors::new();
     for (index, entry) in entries.as_array().into_iter().flatten().enumerate() {
         let path = path.index(index);
         let text = |field: &str| entry[field].as_str().unwrap_or_default();
         if !matches!(text("operation"), "Apply" | "Update") {
             let why = "must be `Apply` or `Update`";
-            faults.push(FieldError::invalid(
+            errors.push(FieldError::invalid(
                 &path.child("operation"),
                 text("operation"),
                 why,
@@ -165,42 +165,42 @@ pub fn managed_fields(entries: &Value, path: &FieldPath) -> FieldErrors {
         }
         if !matches!(text("fieldsType"), "" | "FieldsV1") {
             let why = "must be `FieldsV1`";
-            faults.push(FieldError::invalid(
+            errors.push(FieldError::invalid(
                 &path.child("fieldsType"),
                 text("fieldsType"),
                 why,
             ));
         }
-        faults.append(field_manager_faults(text("manager"), &path.child("manager")));
+        errors.append(field_manager_errors(text("manager"), &path.child("manager")));
         if text("subresource").len() > MAX_SUBRESOURCE {
-            faults.push(FieldError::too_long(&path.child("subresource"), MAX_SUBRESOURCE));
+            errors.push(FieldError::too_long(&path.child("subresource"), MAX_SUBRESOURCE));
         }
     }
-    faults
+    errors
 }
 
-fn name_faults(metadata: &Value, rule: NameRule, path: &FieldPath) -> FieldErrors {
-    let mut faults = FieldErrors::new();
+fn name_errors(metadata: &Value, rule: NameRule, path: &FieldPath) -> FieldErrors {
+    let mut errors = FieldErrors::new();
     let text = |field: &str| metadata[field].as_str().unwrap_or_default();
     let (prefix, name) = (text("generateName"), text("name"));
     if !prefix.is_empty() {
-        faults.extend(broken(
+        errors.extend(broken(
             &path.child("generateName"),
             prefix,
             rule.check_prefix(prefix),
         ));
     }
     match name {
-        "" => faults.push(FieldError::required(
+        "" => errors.push(FieldError::required(
             &path.child("name"),
             "name or generateName is required",
         )),
-        name => faults.extend(broken(&path.child("name"), name, rule.check(name))),
+        name => errors.extend(broken(&path.child("name"), name, rule.check(name))),
     }
-    faults
+    errors
 }
 
-fn namespace_faults(metadata: &Value, scope: Scope, path: &FieldPath) -> FieldErrors {
+fn namespace_errors(metadata: &Value, scope: Scope, path: &FieldPath) -> FieldErrors {
     match (scope, metadata["namespace"].as_str().unwrap_or_default()) {
         (Scope::Namespaced, "") => FieldError::required(path, "").into(),
         (Scope::Namespaced, namespace) => broken(path, namespace, dns1123_label(namespace)).collect(),
@@ -209,12 +209,12 @@ fn namespace_faults(metadata: &Value, scope: Scope, path: &FieldPath) -> FieldEr
     }
 }
 
-fn common_faults(metadata: &Value, rules: &ObjectMetaRules, path: &FieldPath) -> FieldErrors {
-    let mut faults = FieldErrors::new();
+fn common_errors(metadata: &Value, rules: &ObjectMetaRules, path: &FieldPath) -> FieldErrors {
+    let mut errors = FieldErrors::new();
     let mut check = |field: &str, rule: &dyn Fn(&Value, &FieldPath) -> FieldErrors| {
         let value = &metadata[field];
         if !value.is_null() {
-            faults.append(rule(value, &path.child(field)));
+            errors.append(rule(value, &path.child(field)));
         }
     };
     check("labels", &labels);
@@ -224,10 +224,10 @@ fn common_faults(metadata: &Value, rules: &ObjectMetaRules, path: &FieldPath) ->
         finalizers(list, rules.finalizers, path)
     });
     check("managedFields", &managed_fields);
-    faults
+    errors
 }
 
-fn new_finalizer_faults(new: &Value, old: &Value, path: &FieldPath) -> Option<FieldError> {
+fn new_finalizer_errors(new: &Value, old: &Value, path: &FieldPath) -> Option<FieldError> {
     let known: HashSet<&str> = finalizer_names(old).collect();
     let added: BTreeSet<&str> = finalizer_names(new)
         .filter(|name| !known.contains(name))
@@ -247,7 +247,7 @@ fn finalizer_names(metadata: &Value) -> impl Iterator<Item = &str> {
     list.filter_map(Value::as_str)
 }
 
-/// A fault per reason.
+/// One error per reason.
 fn broken<'a>(
     path: &'a FieldPath,
     value: &'a str,
@@ -258,7 +258,7 @@ fn broken<'a>(
         .map(move |reason| FieldError::invalid(path, value, reason))
 }
 
-/// The entries of a map of text.
+/// The entries of a string map.
 fn texts(map: &Value) -> impl Iterator<Item = (&str, &str)> {
     let entries = map.as_object().into_iter().flatten();
     entries.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
@@ -279,19 +279,19 @@ mod tests {
         FieldPath::new("metadata")
     }
 
-    /// Long texts are cut at the first reason they share with the tables of single rules.
-    fn printed(faults: FieldErrors) -> Vec<String> {
+    /// Long texts are cut after the first reason; the tables of single rules compare them whole.
+    fn printed(errors: FieldErrors) -> Vec<String> {
         let short = |text: String| {
             text.split(", and must start")
                 .next()
                 .unwrap_or_default()
                 .to_owned()
         };
-        faults.iter().map(|fault| short(fault.to_string())).collect()
+        errors.iter().map(|error| short(error.to_string())).collect()
     }
 
-    fn check(new: Value, faults: &[&str]) {
-        assert_eq!(printed(object_meta(&new, &RULES, &metadata())), faults, "{new}");
+    fn check(new: Value, errors: &[&str]) {
+        assert_eq!(printed(object_meta(&new, &RULES, &metadata())), errors, "{new}");
     }
 
     #[test]
@@ -342,17 +342,17 @@ mod tests {
     #[test]
     fn finalizers_have_a_domain() {
         let path = FieldPath::from("metadata.finalizers");
-        let faults = |list: Value, rule| printed(finalizers(&list, rule, &path));
+        let errors = |list: Value, rule| printed(finalizers(&list, rule, &path));
         let bare = json!(["nope", "example.com/x", "kubernetes"]);
-        assert!(faults(bare.clone(), FinalizerRule::AnyQualifiedName).is_empty());
+        assert!(errors(bare.clone(), FinalizerRule::AnyQualifiedName).is_empty());
         assert_eq!(
-            faults(bare, FinalizerRule::WithDomain),
+            errors(bare, FinalizerRule::WithDomain),
             [
                 r#"metadata.finalizers[0]: Invalid value: "nope": name is neither a standard finalizer name nor is it fully qualified"#
             ]
         );
         assert_eq!(
-            faults(json!(["orphan", "foregroundDeletion"]), FinalizerRule::WithDomain),
+            errors(json!(["orphan", "foregroundDeletion"]), FinalizerRule::WithDomain),
             [
                 r#"metadata.finalizers: Invalid value: ["orphan","foregroundDeletion"]: finalizer orphan and foregroundDeletion cannot be both set"#
             ]
@@ -381,10 +381,10 @@ mod tests {
     fn objects_on_their_way_out_take_no_finalizers() {
         let going = |finalizers: Value| json!({"name": "a", "namespace": "ns", "deletionTimestamp": "2020-01-01T00:00:00Z", "finalizers": finalizers});
         let old = going(json!(["example.com/one"]));
-        let faults = |finalizers| printed(object_meta_update(&going(finalizers), &old, &RULES, &metadata()));
-        assert!(faults(json!([])).is_empty());
+        let errors = |finalizers| printed(object_meta_update(&going(finalizers), &old, &RULES, &metadata()));
+        assert!(errors(json!([])).is_empty());
         assert_eq!(
-            faults(json!(["example.com/three", "example.com/one"])),
+            errors(json!(["example.com/three", "example.com/one"])),
             [
                 r#"metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{"example.com/three"}"#
             ]

@@ -1,4 +1,4 @@
-//! `metadata.ownerReferences`: who an object belongs to.
+//! `metadata.ownerReferences`: the owners of an object.
 
 use std::cell::LazyCell;
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use serde_json::Value;
 use crate::field_error::{BadValue, FieldError, FieldErrors, FieldPath};
 use crate::{GroupVersionKind, field_error::FieldErrorKind};
 
-/// What is wrong with owner references: each names one object, and at most one of them is the controller.
+/// Validates owner references: each names one object, and at most one is the controller.
 pub fn owner_references(references: &Value, path: &FieldPath) -> FieldErrors {
     let Ok(references) = Vec::<Reference>::deserialize(references) else {
-        // Missing, or refused when the object was decoded.
+        // Missing, or already refused when the object was decoded.
         return FieldErrors::new();
     };
-    let mut faults = FieldErrors::new();
+    let mut errors = FieldErrors::new();
     let mut controller: Option<String> = None;
     let shown = LazyCell::new(|| print(&references));
     for (index, reference) in references.iter().enumerate() {
-        reference.check(&path.index(index), &mut faults);
+        reference.check(&path.index(index), &mut errors);
         if reference.controller != Some(true) {
             continue;
         }
         let this = format!("{}/{}", reference.kind, reference.name);
         match &controller {
             None => controller = Some(this),
-            // All of them show the whole list, and share its text.
-            Some(first) => faults.push_with(|| {
+            // Each of these errors shows the whole list; they share its text.
+            Some(first) => errors.push_with(|| {
                 let why = format!(
                     r#"Only one reference can have Controller set to true. Found "true" in references for {first} and {this}"#
                 );
@@ -35,7 +35,7 @@ pub fn owner_references(references: &Value, path: &FieldPath) -> FieldErrors {
             }),
         }
     }
-    faults
+    errors
 }
 
 /// One reference, with its fields in the order in which Kubernetes prints them.
@@ -57,7 +57,7 @@ struct Reference {
 }
 
 impl Reference {
-    fn check(&self, path: &FieldPath, faults: &mut FieldErrors) {
+    fn check(&self, path: &FieldPath, errors: &mut FieldErrors) {
         let kind = GroupVersionKind::from_api_version(&self.api_version, &self.kind).unwrap_or_default();
         let demanded = [
             ("apiVersion", &self.api_version),
@@ -67,16 +67,16 @@ impl Reference {
         ];
         for (field, value) in demanded {
             if value.is_empty() {
-                faults.push(FieldError::required(&path.child(field), "must not be empty"));
+                errors.push(FieldError::required(&path.child(field), "must not be empty"));
             } else if field == "apiVersion" && kind.version.is_empty() {
                 let why = "version must not be empty";
-                faults.push(FieldError::invalid(&path.child(field), value.as_str(), why));
+                errors.push(FieldError::invalid(&path.child(field), value.as_str(), why));
             }
         }
-        // Events come and go too quickly to own anything.
+        // Kubernetes forbids events as owners.
         if kind == GroupVersionKind::new("", "v1", "Event") {
             let why = format!("{kind} is disallowed from being an owner");
-            faults.push(printed(path, print(self), why));
+            errors.push(printed(path, print(self), why));
         }
     }
 }
@@ -99,11 +99,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn check(references: Value, faults: &[&str]) {
+    fn check(references: Value, errors: &[&str]) {
         let found = owner_references(&references, &FieldPath::from("metadata.ownerReferences"));
         assert_eq!(
             found.iter().map(FieldError::to_string).collect::<Vec<_>>(),
-            faults
+            errors
         );
     }
 
@@ -133,7 +133,7 @@ mod tests {
         let references: Value = (0..10_000).map(owner).collect();
         let found = owner_references(&references, &FieldPath::from("metadata.ownerReferences"));
         assert_eq!(found.len() + found.left_out(), 9_999);
-        let texts: usize = found.iter().map(|fault| fault.to_string().len()).sum();
+        let texts: usize = found.iter().map(|error| error.to_string().len()).sum();
         assert!(texts < 2 << 20, "{texts} bytes");
     }
 

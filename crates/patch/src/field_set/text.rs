@@ -1,4 +1,4 @@
-//! A field set as text, read and written without a value in between: every write reads the sets of all managers.
+//! Reads and writes field sets as text, without an intermediate value: every write reads the sets of all managers.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{FieldSet, FieldSetError, MAX_DEPTH, Node, PathElement};
 
 impl FieldSet {
-    /// Reads the text that [`write_json`](Self::write_json) has written: its steps are taken as they are.
+    /// Reads the text written by [`write_json`](Self::write_json): steps are taken as canonical.
     pub fn read_json(text: &[u8]) -> Result<Self, serde_json::Error> {
         let mut json = serde_json::Deserializer::from_slice(text);
         let node = NodeReader { depth: MAX_DEPTH }.deserialize(&mut json)?;
@@ -17,7 +17,7 @@ impl FieldSet {
         Ok(node.below)
     }
 
-    /// Appends the wire form, on one line and with its steps in order.
+    /// Appends the wire form, on one line and sorted.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         self.write_node(false, out);
     }
@@ -39,9 +39,9 @@ impl FieldSet {
     }
 }
 
-/// Whether JSON can have a text as it is.
+/// True if a text needs no escapes in JSON.
 fn is_plain(text: &str) -> bool {
-    // Steps are short: looking at every byte is quicker than looking for the first.
+    // Steps are short: testing every byte is faster than searching for the first.
     let is_odd = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
     !text.bytes().fold(false, |odd, byte| odd | is_odd(byte))
 }
@@ -68,7 +68,7 @@ pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
     if is_plain(text) {
         out.extend_from_slice(text.as_bytes());
     } else {
-        // Keys and values are JSON themselves, and so have quotes.
+        // Keys and values are JSON themselves and contain quotes.
         for byte in text.bytes() {
             if matches!(byte, b'"' | b'\\') {
                 out.push(b'\\');
@@ -79,7 +79,7 @@ pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Appends a text as JSON has it.
+/// Appends a text as JSON.
 pub(super) fn push_text(out: &mut String, text: &str) {
     if is_plain(text) {
         out.push('"');
@@ -90,11 +90,11 @@ pub(super) fn push_text(out: &mut String, text: &str) {
     }
 }
 
-/// Appends a value as JSON has it.
+/// Appends a value as JSON.
 pub(super) fn push_value(out: &mut String, value: &Value) {
     match value {
         Value::String(text) => push_text(out, text),
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         other => drop(write!(out, "{other}")),
     }
 }
@@ -136,13 +136,13 @@ impl<'de> Visitor<'de> for NodeReader {
                 }
             }
         }
-        // An empty object is a path in the set; one with others below it says so.
+        // An empty object is a path in the set.
         node.member |= is_empty;
         Ok(node)
     }
 }
 
-/// Reads a step, and copies it only if it has escapes.
+/// Reads a step; copies it only if it has escapes.
 struct StepReader;
 
 impl<'de> DeserializeSeed<'de> for StepReader {
@@ -170,7 +170,7 @@ impl<'de> Visitor<'de> for StepReader {
 }
 
 impl PathElement {
-    /// A step that is known to be in its one text.
+    /// A step whose text is known to be canonical.
     fn stored(text: &str) -> Result<Self, FieldSetError> {
         match text.as_bytes() {
             [b'f' | b'k' | b'v' | b'i', b':', ..] => Ok(Self(text.into())),

@@ -1,12 +1,12 @@
-//! The JSON patch that leads from one value to another.
+//! Computes the JSON patch from one value to another.
 //!
-//! Objects are compared member by member and lists item by item; what differs in kind is replaced. A list that has
-//! become shorter or longer is changed at its end, so an item that is taken from the front rewrites those behind it: the
-//! result is what counts, and webhooks answer with it once.
+//! Objects are compared member by member, lists item by item; values of different types are replaced. Lists grow and
+//! shrink at their end, so removing the first item rewrites all others. The patch is correct but not minimal;
+//! webhooks answer with it.
 
 use serde_json::{Map, Value, json};
 
-/// The operations that make `old` become `new`, in order; an empty list if they are equal.
+/// The operations that turn `old` into `new`; empty if they are equal.
 ///
 /// ```
 /// use serde_json::json;
@@ -57,7 +57,7 @@ fn compare_items(old: &[Value], new: &[Value], path: &mut String, operations: &m
             compare(before, value, path, operations)
         });
     }
-    // From the end, so that each index still means what it did.
+    // From the end, so that the indexes stay valid.
     for index in (new.len()..old.len()).rev() {
         at(path, &index.to_string(), |path| {
             operations.push(json!({"op": "remove", "path": path}))
@@ -70,7 +70,7 @@ fn compare_items(old: &[Value], new: &[Value], path: &mut String, operations: &m
     }
 }
 
-/// Does something one step further down.
+/// Calls `then` with one more step on the path.
 fn at(path: &mut String, step: &str, then: impl FnOnce(&mut String)) {
     let length = path.len();
     path.push('/');
@@ -79,7 +79,7 @@ fn at(path: &mut String, step: &str, then: impl FnOnce(&mut String)) {
     path.truncate(length);
 }
 
-/// As RFC 6901 writes a name in a path.
+/// A segment escaped as in RFC 6901.
 fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }

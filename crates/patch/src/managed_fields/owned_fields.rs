@@ -1,31 +1,31 @@
-//! What one manager owns, left as text until it changes.
+//! The fields of one manager, kept as text until they change.
 //!
-//! Most writes change little, and most managers have nothing to do with what changed. Whether one has is found by
-//! passing over the text: branches that did not change are skipped, and nothing is made of the rest.
+//! Most writes change little, and most managers own none of it. That is found by scanning the text: unchanged
+//! branches are skipped, and no set is built.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::field_set::FieldSet;
 
-/// What one manager owns.
+/// The fields of one manager.
 #[derive(Clone, Debug)]
 pub struct OwnedFields(Form);
 
 #[derive(Clone, Debug)]
 enum Form {
-    /// As it is stored; it may turn out that it cannot be read, and then it is nothing.
+    /// As stored. Text that turns out to be invalid counts as empty.
     Text(Arc<[u8]>),
     Set(FieldSet),
 }
 
 impl OwnedFields {
-    /// The fields in this text, which [`FieldSet::write_json`] wrote.
+    /// The fields in a text written by [`FieldSet::write_json`].
     pub(crate) fn stored(text: &[u8]) -> Self {
         Self(Form::Text(text.into()))
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub(crate) fn is_empty(&self) -> bool {
         match &self.0 {
             Form::Text(text) => matches!(&**text, b"" | b"{}"),
@@ -60,15 +60,15 @@ impl OwnedFields {
         }
     }
 
-    /// Takes these fields out.
+    /// Removes these fields.
     pub(crate) fn subtract(&mut self, fields: &FieldSet) {
         if self.count(fields) > 0 {
             self.edit(|set| set.subtract(fields));
         }
     }
 
-    /// Replaces the fields with those in a text that [`FieldSet::write_json`] would write. Gives those there were, if
-    /// they were others.
+    /// Replaces the fields with those of a text in the form of [`FieldSet::write_json`]. Returns the previous fields
+    /// if they differ.
     pub(crate) fn replace(&mut self, text: &[u8]) -> Option<Self> {
         let is_same = *self.to_json() == *text;
         (!is_same).then(|| std::mem::replace(self, Self::stored(text)))
@@ -87,7 +87,7 @@ impl OwnedFields {
         }
     }
 
-    /// How many of these fields are here.
+    /// The number of these fields that are owned.
     pub(crate) fn count(&self, fields: &FieldSet) -> usize {
         match &self.0 {
             _ if fields.is_empty() => 0,
@@ -125,8 +125,8 @@ impl PartialEq for OwnedFields {
 
 impl Eq for OwnedFields {}
 
-/// Whether the last step of any of these paths stands anywhere in a text. Most managers have nothing to do with what
-/// changed, and to see that takes no look at the structure. Steps that may be written with escapes may be there.
+/// False if the last step of none of these paths occurs in the text. Most managers own nothing of a change, and this
+/// check ignores the structure of the text. Steps that may be escaped count as present.
 fn may_have_any(text: &[u8], fields: &FieldSet) -> bool {
     let mut nodes = fields.nodes();
     nodes.any(|(element, node)| {
@@ -136,20 +136,19 @@ fn may_have_any(text: &[u8], fields: &FieldSet) -> bool {
     })
 }
 
-/// Whether nobody writes a byte of JSON text in another way: letters, digits, and what names are joined with.
+/// True for bytes that are never escaped in JSON text: letters, digits and the separators of names.
 fn is_never_escaped(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b':' | b'.' | b'-' | b'_' | b'/')
 }
 
-/// Passes over the text of a field set.
+/// A scanner over the text of a field set.
 struct Scanner<'t> {
     rest: &'t [u8],
 }
 
 impl<'t> Scanner<'t> {
-    /// How many of these paths are in the object that stands here, the object's own path included if it is asked for;
-    /// `None` if the text is not as [`FieldSet::write_json`] writes it. Where nothing is asked of what comes after the
-    /// object, it is not read to its end.
+    /// The number of these paths in the object at the scanner, with the object's own path if `own`; `None` if the
+    /// text is not in the form of [`FieldSet::write_json`]. If `is_last`, the object need not be read to its end.
     fn count(&mut self, own: bool, below: &FieldSet, is_last: bool) -> Option<usize> {
         self.take(b"{")?;
         let mut found = 0;
@@ -183,7 +182,7 @@ impl<'t> Scanner<'t> {
         Some(step)
     }
 
-    /// Passes over an object.
+    /// Skips an object.
     fn skip(&mut self) -> Option<()> {
         self.take(b"{")?;
         let mut depth = 1;
@@ -200,7 +199,7 @@ impl<'t> Scanner<'t> {
         Some(())
     }
 
-    /// Where the quote is that ends a text.
+    /// The position of the closing quote.
     fn end_of_text(&self) -> Option<usize> {
         let mut at = 0;
         loop {
@@ -218,13 +217,13 @@ impl<'t> Scanner<'t> {
     }
 }
 
-/// What is asked for below a step that stands in quotes.
+/// The fields to count below a quoted step.
 fn child<'s>(fields: &'s FieldSet, quoted: &[u8]) -> Option<(bool, &'s FieldSet)> {
     let step = &quoted[1..quoted.len() - 1];
     if !step.contains(&b'\\') {
         return fields.find(std::str::from_utf8(step).ok()?);
     }
-    // Only keys and values have escapes, and most changes go through none.
+    // Only keys and values have escapes, and few changes contain them.
     let mut elements = fields.elements().map(|element| element.as_str().as_bytes()[0]);
     elements.find(|first| *first == step[0])?;
     fields.find(&serde_json::from_slice::<String>(quoted).ok()?)

@@ -1,5 +1,5 @@
-//! Managers as objects are stored with them: the `managedFields` of a protobuf `metadata`, read and written without a
-//! value in between. They are half of many an object, and every write reads them and writes them again.
+//! Managers in the stored form: the `managedFields` of a protobuf `metadata`, read and written without an
+//! intermediate value. They are half of many an object, and every write reads and writes them.
 
 use smol_str::SmolStr;
 use watchkeeper_meta::Time;
@@ -8,7 +8,7 @@ use watchkeeper_wire::protobuf::primitive::{field_len, put_bytes, put_tag, put_v
 
 use super::{Manager, Managers, Operation, OwnedFields};
 
-/// The only form of field sets there has ever been.
+/// The only form of field sets.
 const FIELDS_TYPE: &str = "FieldsV1";
 
 /// The numbers of an entry's fields.
@@ -23,7 +23,7 @@ mod number {
 }
 
 impl Managers {
-    /// Reads entries as they are stored.
+    /// Reads stored entries.
     pub fn from_stored<'a>(entries: impl IntoIterator<Item = Reader<'a>>) -> Result<Self, ProtobufError> {
         entries
             .into_iter()
@@ -32,7 +32,7 @@ impl Managers {
             .map(Self)
     }
 
-    /// The entries as they are stored, in the order they have.
+    /// The entries in stored form, in their current order.
     pub fn to_stored(&self) -> impl Iterator<Item = Vec<u8>> {
         self.0.iter().map(|manager| {
             let (fields, mut out) = (manager.fields.to_json(), Vec::new());
@@ -42,7 +42,7 @@ impl Managers {
         })
     }
 
-    /// Writes the entries as they are stored, each as a field of this number.
+    /// Writes the entries in stored form, each as a field of this number.
     pub fn put_stored(&self, number: u32, out: &mut Vec<u8>) {
         for manager in &self.0 {
             let fields = manager.fields.to_json();
@@ -81,7 +81,7 @@ impl Manager {
         Ok(manager)
     }
 
-    /// Fields by ascending number, and texts even when they are empty, as Go writes them.
+    /// Fields by ascending number, and empty texts too, as Go writes them.
     fn put_stored(&self, fields: &[u8], out: &mut Vec<u8>) {
         put_bytes(out, number::MANAGER, self.name.as_bytes());
         put_bytes(out, number::OPERATION, self.operation.as_str().as_bytes());
@@ -94,7 +94,7 @@ impl Manager {
         put_bytes(out, number::SUBRESOURCE, self.subresource.as_bytes());
     }
 
-    /// How much [`put_stored`](Self::put_stored) writes.
+    /// The number of bytes [`put_stored`](Self::put_stored) writes.
     fn stored_len(&self, fields: &[u8]) -> usize {
         let texts = [
             &*self.name,
@@ -137,7 +137,7 @@ fn put_fields(out: &mut Vec<u8>, text: &[u8]) {
     put_bytes(out, 1, text);
 }
 
-/// `{1: seconds, 2: nanoseconds}`; an empty one is no time.
+/// `{1: seconds, 2: nanoseconds}`; an empty message is no time.
 fn time(mut reader: Reader<'_>) -> Result<Option<Time>, ProtobufError> {
     let mut time = None;
     while let Some((number, wire_type)) = reader.tag()? {

@@ -1,10 +1,10 @@
-//! Base64 with Go's leniency, line breaks within, and Go's account of where it is broken.
+//! Base64 with Go's leniency (line breaks are allowed) and Go's offset of the first error.
 
 use ::base64::Engine as _;
 use ::base64::alphabet::STANDARD as ALPHABET;
 use ::base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// Padding is required; surplus bits in the last letter are not looked at, as in Go.
+/// Padding is required; surplus bits in the last character are ignored, as in Go.
 const ENGINE: GeneralPurpose = GeneralPurpose::new(
     &ALPHABET,
     GeneralPurposeConfig::new()
@@ -12,7 +12,7 @@ const ENGINE: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
 );
 
-/// Decodes a text, or says at which byte it is broken.
+/// Decodes a text, or returns the offset of the first error.
 pub(super) fn decode(text: &str) -> Result<Vec<u8>, usize> {
     if let Ok(bytes) = ENGINE.decode(text) {
         return Ok(bytes);
@@ -24,7 +24,7 @@ pub(super) fn decode(text: &str) -> Result<Vec<u8>, usize> {
     ENGINE.decode(&joined).map_err(|_| broken_at(text.as_bytes()))
 }
 
-/// The offset at which Go's decoder gives up. It takes four letters at a time.
+/// The offset at which Go's decoder gives up. It decodes four characters at a time.
 fn broken_at(text: &[u8]) -> usize {
     let is_break = |byte: u8| matches!(byte, b'\r' | b'\n');
     let mut letters = 0;
@@ -40,7 +40,7 @@ fn broken_at(text: &[u8]) -> usize {
     text.len() - letters % 4
 }
 
-/// Where a text is broken whose padding starts at `offset`, after `letters` of its group.
+/// The offset of the error in a text whose padding starts at `offset`, after `letters` characters of its group.
 fn after_padding(text: &[u8], offset: usize, letters: usize) -> usize {
     let mut rest = (offset + 1..text.len()).filter(|at| !matches!(text[*at], b'\r' | b'\n'));
     if letters == 2 {

@@ -1,7 +1,7 @@
-//! Reads a JSON body into a value and names the keys that stand twice.
+//! Parses a JSON body into a value and reports duplicate keys.
 //!
-//! The first pass is as quick as reading a value can be and only notices *that* a key stood twice; a second
-//! pass, which keeps track of where it is, runs for such bodies alone.
+//! The first pass is as fast as parsing can be and only notices *that* a key was duplicated. A second pass, which
+//! tracks paths, runs only for such bodies.
 
 use std::fmt;
 
@@ -12,25 +12,25 @@ use super::{STRICT_LIMIT, StrictError, syntax};
 use crate::json::de::Json;
 use crate::limits::OBJECT_LIMIT;
 
-/// A body that was read.
+/// A parsed body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Body {
-    /// What it says; the last of several equal keys counts.
+    /// The value; the last of several equal keys counts.
     pub value: Value,
-    /// The keys that stand twice, at most [`STRICT_LIMIT`].
+    /// The duplicate keys, at most [`STRICT_LIMIT`].
     pub duplicates: Vec<StrictError>,
 }
 
-/// A body that is not JSON.
+/// A body that could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// Longer than any object may be.
+    /// Larger than any object may be.
     #[error("the body is larger than {limit} bytes")]
     TooLarge {
         /// The limit.
         limit: usize,
     },
-    /// Go's word for what is wrong.
+    /// Go's syntax error.
     #[error("{message}")]
     Syntax {
         /// The text.
@@ -38,7 +38,7 @@ pub enum BodyError {
     },
 }
 
-/// Reads a JSON body of at most [`OBJECT_LIMIT`] bytes, nested no deeper than `serde_json` goes.
+/// Parses a JSON body of at most [`OBJECT_LIMIT`] bytes. The nesting limit is that of `serde_json`.
 pub fn read_body(body: &[u8]) -> Result<Body, BodyError> {
     if body.len() > OBJECT_LIMIT {
         return Err(BodyError::TooLarge { limit: OBJECT_LIMIT });
@@ -52,7 +52,7 @@ pub fn read_body(body: &[u8]) -> Result<Body, BodyError> {
     Ok(Body { value, duplicates })
 }
 
-/// What nearly every body is; `None` leaves it to [`read_any`]. The value, and whether a key stands twice.
+/// Parses nearly every body; `None` leaves it to [`read_any`]. Returns the value, and true if a key was duplicated.
 fn read_quickly(body: &[u8]) -> Option<(Value, bool)> {
     let mut has_duplicates = false;
     let mut json = Json::new(std::str::from_utf8(body).ok()?);
@@ -61,8 +61,8 @@ fn read_quickly(body: &[u8]) -> Option<(Value, bool)> {
     Some((value, has_duplicates))
 }
 
-/// Reads a body as Go reads it into a struct: equal keys are read into the same value, so objects grow together and of
-/// anything else the last counts. `None` if it is not JSON.
+/// Parses a body as Go decodes it into a struct: the objects of equal keys are merged; of other values the last one
+/// counts. `None` if it is not JSON.
 pub fn read_body_into_one(body: &[u8]) -> Option<Value> {
     let mut has_duplicates = false;
     let seed = Plain {
@@ -86,13 +86,13 @@ fn read_any(body: &[u8]) -> Result<(Value, bool), BodyError> {
 
 fn duplicates(body: &[u8]) -> Vec<StrictError> {
     let mut found = Duplicates::default();
-    // The first pass has read the same bytes without an error.
+    // The first pass has parsed the same bytes without an error.
     let _ = read(body, Tracking(&mut found));
     found.found
 }
 
 fn read<'de, S: DeserializeSeed<'de>>(body: &'de [u8], seed: S) -> Result<S::Value, serde_json::Error> {
-    // A body that is text as a whole need not be looked at again text by text. One that is not cannot be read at all.
+    // The whole body is checked for UTF-8 at once, not string by string.
     let Ok(text) = std::str::from_utf8(body) else {
         let error = serde_json::from_slice::<Value>(body).err();
         return Err(error.unwrap_or_else(|| serde_json::Error::custom("a body that is not UTF-8")));
@@ -103,13 +103,13 @@ fn read<'de, S: DeserializeSeed<'de>>(body: &'de [u8], seed: S) -> Result<S::Val
     Ok(value)
 }
 
-/// Reads a value and notices a key that stands twice.
+/// Parses a value and notices duplicate keys.
 struct Plain<'a> {
     has_duplicates: &'a mut bool,
     equal_keys: EqualKeys,
 }
 
-/// What becomes of values whose keys are equal.
+/// The treatment of equal keys.
 #[derive(Clone, Copy)]
 enum EqualKeys {
     LastCounts,
@@ -117,7 +117,7 @@ enum EqualKeys {
 }
 
 impl Plain<'_> {
-    /// The same for a value within this one.
+    /// The same for a nested value.
     fn within(&mut self) -> Plain<'_> {
         Plain {
             has_duplicates: self.has_duplicates,
@@ -126,7 +126,7 @@ impl Plain<'_> {
     }
 }
 
-/// Puts an object's entries into another, the way Go reads both into one struct.
+/// Merges an object's entries into another, as Go decodes both into one struct.
 fn grow(found: &mut Value, again: Value) {
     match (found, again) {
         (Value::Object(found), Value::Object(again)) => {
@@ -203,7 +203,7 @@ impl<'de> Visitor<'de> for Plain<'_> {
     }
 }
 
-/// Where the second pass is, and what it has found.
+/// The position of the second pass and its findings.
 #[derive(Default)]
 struct Duplicates {
     path: String,
@@ -284,7 +284,7 @@ impl<'de> Visitor<'de> for Tracking<'_> {
 }
 
 impl Duplicates {
-    /// Notes the place; an error ends the pass when there are enough.
+    /// Records the current path; returns an error to end the pass at the limit.
     fn complain(&mut self) -> Result<(), &'static str> {
         let complaint = StrictError::Duplicate {
             path: self.path.clone(),

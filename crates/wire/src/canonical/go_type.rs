@@ -1,10 +1,10 @@
-//! How Go names a type in an error text: `v1.ObjectMeta`, `map[string]string`, `[]v1.Container`.
+//! Names of Go types in error texts: `v1.ObjectMeta`, `map[string]string`, `[]v1.Container`.
 
 use serde_json::Value;
 
 use crate::schema::{Schema, Shape};
 
-/// The name of a declared type, or of what it points to: packages by their last element.
+/// The name of a declared type, or of what it points to. Packages are shortened to their last element.
 pub(super) fn print(declared: &str) -> String {
     let declared = declared.trim_start_matches('*');
     if let Some(item) = declared.strip_prefix("[]") {
@@ -23,7 +23,7 @@ pub(super) fn print(declared: &str) -> String {
     }
 }
 
-/// The declared type of a list's items or a map's values. A named list does not show it; its shape does.
+/// The declared type of a list's items or a map's values. A named list type does not include it; its shape does.
 pub(super) fn item<'a>(declared: &'a str, shape: &Shape, schema: &'a Schema) -> &'a str {
     let declared = declared.strip_prefix('*').unwrap_or(declared);
     if let Some(item) = declared.strip_prefix("[]") {
@@ -41,7 +41,7 @@ pub(super) fn item<'a>(declared: &'a str, shape: &Shape, schema: &'a Schema) -> 
     }
 }
 
-/// What Go says when it turns a map into structs and meets the wrong type; `None` if it reads such fields as JSON.
+/// Go's error when it converts a map into structs and finds the wrong type; `None` if it decodes such fields as JSON.
 pub(super) fn conversion_error(shape: &Shape, found: &Value, declared: &str) -> Option<String> {
     let kind = match found {
         Value::Null => return None,
@@ -65,7 +65,7 @@ pub(super) fn conversion_error(shape: &Shape, found: &Value, declared: &str) -> 
         Shape::Float64 => "float64",
         _ => return None,
     };
-    // Go could make a text of a number, the character it stands for, and says that it will not.
+    // Go could convert a number to text, as a character code, and refuses to.
     Some(match (found, scalar) {
         (Value::Number(number), "string") if number.is_i64() => {
             format!("cannot convert {kind} to {}", print(declared))

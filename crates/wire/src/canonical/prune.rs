@@ -1,6 +1,6 @@
-//! What is done to a custom object: fields that its schema does not know go, and its metadata is read as Go reads it.
+//! Pruning of custom objects: fields the schema does not know are dropped, and metadata is decoded as in Go.
 //!
-//! No value is of the wrong type here; what a value may be, the rules of its kind say later, of all values at once.
+//! Types are not checked here; the kind's validation checks all values later.
 
 use serde_json::{Map, Value};
 
@@ -84,7 +84,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Metadata, be it the object's own or that of an object within it.
+    /// Metadata, of the object itself or of an embedded object.
     fn read_struct(
         &mut self,
         id: TypeId,
@@ -100,7 +100,7 @@ impl Walk<'_> {
     }
 }
 
-/// Go prints a whole number without a point, wherever it stands.
+/// Go prints an integral float without a point.
 fn tidy_numbers(value: &mut Value) {
     match value {
         Value::Number(number) => {

@@ -1,9 +1,8 @@
-//! What strict reading refuses in a body, in the order in which it stands there.
+//! Strict field validation of a body: unknown and duplicate fields, in the order of the body.
 //!
-//! Go names unknown fields and keys that stand twice as it meets them. Whether there is anything to name is known
-//! before, from reading the body and from [`canonicalize`](super::canonicalize); this pass runs for such bodies alone.
-//! What stands within an unknown field is passed over, and so is what Go hands to code of its own: raw JSON, and the
-//! schemas within a schema that may be something else as well.
+//! Parsing the body and [`canonicalize`](super::canonicalize) already tell whether there are any. This pass runs only
+//! if there are, to name them in Go's order. It does not descend into unknown fields, nor into what Go decodes with
+//! custom code: raw JSON, and the JSON schemas in a union.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,8 +12,8 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use super::{STRICT_LIMIT, StrictError};
 use crate::schema::{Schema, Shape, TypeId};
 
-/// Names what strict reading refuses in an object of the given type, at most [`STRICT_LIMIT`] things. What comes behind
-/// a value of the wrong type is not looked at.
+/// Returns the strict errors of an object of the given type, at most [`STRICT_LIMIT`]. Stops at a value of the wrong
+/// type.
 ///
 /// ```
 /// use watchkeeper_wire::canonical::strict_errors;
@@ -34,12 +33,12 @@ pub fn strict_errors<'de>(schema: &Schema, id: TypeId, body: impl Deserializer<'
         errors: Vec::new(),
     };
     let root = Shape::Struct(id);
-    // A wrong type has been an error before this pass.
+    // A wrong type was already an error before this pass.
     let _ = At(&mut found, &root).deserialize(body);
     found.errors
 }
 
-/// Where the pass is, and what it has found.
+/// The position of the pass and its findings.
 struct Found<'s> {
     schema: &'s Schema,
     path: String,
@@ -55,7 +54,7 @@ impl Found<'_> {
     }
 }
 
-/// A value that is expected to have a shape.
+/// A value with its expected shape.
 struct At<'a, 's>(&'a mut Found<'s>, &'a Shape);
 
 impl<'de> DeserializeSeed<'de> for At<'_, '_> {

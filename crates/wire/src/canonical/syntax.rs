@@ -1,9 +1,9 @@
-//! What Go says about a text that is not JSON. Only texts that have already been refused come here.
+//! Go's message for text that is not valid JSON. Only text that was already refused comes here.
 //!
-//! Go's scanner names the first byte that cannot stand where it does, and what it was looking for. This is the
-//! same walk: one function per thing that can be looked for.
+//! Go's scanner names the first invalid byte and what it expected there. This is the same walk, with one function per
+//! expectation.
 
-/// What Go says about a text that is not JSON; `None` when Go would read it.
+/// Go's message for text that is not valid JSON; `None` if Go would accept it.
 pub fn message(text: &[u8]) -> Option<String> {
     let mut scanner = Scanner {
         text,
@@ -13,7 +13,7 @@ pub fn message(text: &[u8]) -> Option<String> {
     scanner.document().err()
 }
 
-/// Go's own limit; deeper texts are refused by us long before.
+/// Go's own nesting limit. Ours is far lower.
 const MAX_DEPTH: usize = 10_000;
 
 struct Scanner<'a> {
@@ -54,7 +54,7 @@ impl Scanner<'_> {
         if self.depth > MAX_DEPTH {
             return Err("exceeded max depth".to_owned());
         }
-        // The depth of the stack is ours to guard: what is this deep was refused for it.
+        // Guards the stack: text this deep was refused for its depth.
         if self.depth > crate::limits::NESTING_LIMIT as usize {
             return Err("exceeded max depth".to_owned());
         }
@@ -204,7 +204,7 @@ impl Scanner<'_> {
     }
 }
 
-/// A byte as Go quotes it; bytes beyond ASCII are taken for Latin-1, as Go takes them.
+/// A byte as Go quotes it; bytes above ASCII are treated as Latin-1, as in Go.
 fn quoted(byte: u8) -> String {
     match byte {
         b'\'' => r"'\''".to_owned(),

@@ -1,11 +1,10 @@
-//! The walk through an object beside its schema.
+//! Walks an object along its schema and canonicalizes it in place.
 //!
-//! The object is put in order where it stands: most of what a server reads is in order already, and then nothing is
-//! allocated. The walk follows what the object has, not all that its type could have; where it is, is only written out
-//! for complaints and errors.
+//! Most objects a server reads are canonical already, and then nothing is allocated. The walk visits the fields the
+//! object has, not all fields of its type, and builds paths only for errors.
 //!
-//! Of an object that is mostly as another, which is in order, only the [`Difference`] is walked: what is the same in
-//! both needs no look at the schema, and a struct that has all that the other's has needs no zeros.
+//! An object that differs little from a canonical one is walked along the [`Difference`] only. Unchanged parts are
+//! already canonical, and a struct that lost no member needs no zero values added.
 
 use std::borrow::Cow;
 
@@ -45,13 +44,13 @@ pub(super) fn canonicalize(
     })
 }
 
-/// A quantity in canonical form; null is zero, a number is its text.
+/// A quantity in canonical form; null is zero, a number is read as its text.
 pub(crate) fn quantity_text(value: &Value) -> Result<Cow<'_, str>, String> {
     let parsed = match value {
         Value::Null => return Ok("0".into()),
         Value::String(text) if is_plain_quantity(text) => return Ok(text.into()),
         Value::String(text) => text.trim().parse::<Quantity>(),
-        // Go reads the JSON text itself, whatever it is.
+        // Go parses the JSON text of any other value.
         other => other.to_string().parse(),
     };
     let quantity = parsed.map_err(|error| error.to_string())?;
@@ -61,13 +60,13 @@ pub(crate) fn quantity_text(value: &Value) -> Result<Cow<'_, str>, String> {
 pub(super) struct Walk<'s> {
     pub(super) schema: &'s Schema,
     pub(super) unknown: Vec<StrictError>,
-    /// Those in the Go structs within a custom object: its metadata.
+    /// Unknown fields of the Go structs within a custom object: its metadata.
     pub(super) unknown_in_structs: Vec<StrictError>,
-    /// Maps that are left out because they are empty.
+    /// Empty maps that are omitted.
     emptied: Vec<String>,
 }
 
-/// Where a value stands in its object.
+/// The place of a value in its object.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'p> {
     within: Option<&'p Place<'p>>,
@@ -101,7 +100,7 @@ impl<'p> Place<'p> {
 }
 
 impl<'s> Walk<'s> {
-    /// A struct; null is one without fields.
+    /// A struct; null is a struct without fields.
     pub(super) fn object(
         &mut self,
         id: TypeId,
@@ -166,7 +165,7 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    /// Adds what is shown of fields that have no value.
+    /// Adds the zero values Go prints for missing fields.
     fn add_zeros(&self, id: TypeId, members: &mut Map<String, Value>) {
         for field in self.schema[id].shown_when_absent() {
             match field.shape {
@@ -179,7 +178,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Puts the value of a field in order; false when it is left out.
+    /// Canonicalizes the value of a field; returns false if it is omitted.
     fn field(
         &mut self,
         field: &Field,
@@ -202,7 +201,7 @@ impl<'s> Walk<'s> {
         Ok(!is_left_out)
     }
 
-    /// Whether a place is a field of a label selector: Go prints those without what is empty.
+    /// True for a field of a label selector: Go omits its empty fields.
     fn is_of_selector(&self, at: &Place<'_>) -> bool {
         matches!(at.step, Step::Field(id, _) if self.schema[id].name == LABEL_SELECTOR)
     }
@@ -299,7 +298,7 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    /// A byte of bytes that are written one by one.
+    /// One byte of a byte array written as a JSON list.
     fn byte(&self, item: &Value, at: &Place<'_>) -> Result<u8, TypeError> {
         match item {
             Value::Null => Ok(0),
@@ -345,7 +344,7 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    /// What is shown for a field that has no value.
+    /// The value Go prints for a missing field.
     fn zero_field(&self, field: &Field) -> Value {
         match &field.shape {
             _ if field.pointer => Value::Null,
@@ -370,8 +369,8 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// All that was dropped. A custom object is pruned first, which is told in the order of the paths, and its metadata
-    /// is read into structs after that.
+    /// All dropped fields. Those of a custom object come first, sorted by path, because Kubernetes prunes before it
+    /// decodes the metadata.
     fn complaints(mut self, is_structural: bool) -> Vec<StrictError> {
         if is_structural {
             self.unknown.sort_by(|one, other| one.path().cmp(other.path()));
@@ -396,7 +395,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// A number that the type cannot hold is named.
+    /// The error of a number the type cannot hold; Go's text includes it.
     fn unfit(&self, number: &serde_json::Number, declared: &str, at: &Place<'_>) -> TypeError {
         let is_fraction = !number.is_i64() && !number.is_u64();
         TypeError {
@@ -422,7 +421,7 @@ impl<'s> Walk<'s> {
 }
 
 impl Place<'_> {
-    /// The struct that has the field in which this is.
+    /// The struct whose field contains this place.
     fn owner(&self) -> Option<TypeId> {
         match self.step {
             Step::Field(owner, _) => Some(owner),
@@ -430,8 +429,8 @@ impl Place<'_> {
         }
     }
 
-    /// The fields on the way through Go's structs: no indexes, no keys of maps. An embedded struct is on the way to its
-    /// fields, under the name of its type.
+    /// The names of the Go struct fields on the path, without indexes and map keys. An embedded struct counts under
+    /// the name of its type.
     fn fields<'a>(&'a self, schema: &'a Schema) -> Vec<&'a str> {
         let mut fields = self
             .within
@@ -451,7 +450,7 @@ impl Place<'_> {
         fields
     }
 
-    /// The place as a JSON pointer.
+    /// The path as a JSON pointer.
     fn pointer(&self) -> String {
         let mut pointer = self.within.map(Place::pointer).unwrap_or_default();
         match self.step {
@@ -465,7 +464,7 @@ impl Place<'_> {
         pointer
     }
 
-    /// Everything on the way: `spec.containers[0].name`.
+    /// The full path: `spec.containers[0].name`.
     fn path(&self) -> String {
         let mut path = self.within.map(Place::path).unwrap_or_default();
         match self.step {
@@ -477,7 +476,7 @@ impl Place<'_> {
     }
 }
 
-/// Whether a present value is left out.
+/// True if a present value is omitted.
 fn is_left_out(field: &Field, value: &Value) -> bool {
     if field.pointer {
         return field.omit_empty && value.is_null();
@@ -508,7 +507,7 @@ fn time<E: std::fmt::Display>(
     })
 }
 
-/// Go prints a whole number without a point.
+/// Go prints an integral float without a point.
 pub(super) fn whole_number(number: &serde_json::Number) -> Option<Value> {
     let float = number.as_f64().filter(|_| number.is_f64())?;
     crate::protobuf::whole(float).map(Value::from)

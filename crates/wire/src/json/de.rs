@@ -1,12 +1,12 @@
-//! A `serde` deserializer for the JSON that servers write: text without surprises, read with as few steps as it takes.
+//! A fast `serde` deserializer for the JSON that servers write.
 //!
-//! The text is UTF-8 as a whole, so no string in it is checked again; sixteen bytes of a string are looked at together;
-//! one without escapes is borrowed. Numbers that are short and whole are read here. Escapes and other numbers are
-//! handed to `serde_json`, which knows them all.
+//! The whole text is known to be UTF-8, so no string is checked again. Strings are scanned sixteen bytes at a time
+//! and borrowed if they have no escapes. Short integers are parsed here; escapes and other numbers are handed to
+//! `serde_json`.
 //!
-//! What is accepted, and the words of what is refused, are those of `serde_json` ([`Json::explain`]). It is not asked to
-//! read the text once more into the same type: each type that is read in two ways is compiled twice, by everybody who
-//! uses it.
+//! It accepts what `serde_json` accepts and reports the same errors ([`Json::explain`]). `serde_json` does not
+//! deserialize the same type a second time for that: each type would be compiled twice, in every program that uses
+//! it.
 
 mod key;
 mod raw_value;
@@ -25,19 +25,19 @@ use self::raw_value::RawValue;
 use super::reader::ends_scalar;
 use super::strings::plain_length;
 
-/// Objects and lists within each other; what is deeper is refused by `serde_json` too.
+/// The nesting limit, the same as in `serde_json`.
 const MAX_DEPTH: u32 = 127;
 
-/// The longest numbers that are read here, in digits; all of them fit 64 bits.
+/// The most digits of a number parsed here; they always fit 64 bits.
 const MAX_DIGITS: usize = 18;
 
-/// Where reading stands in a text.
+/// A position in a text.
 pub(crate) struct Json<'de> {
     text: &'de str,
-    /// The bytes of the text that have not been read.
+    /// The unread bytes of the text.
     rest: &'de [u8],
     depth: u32,
-    /// Where the first visitor refused something; 0 if none has.
+    /// The offset at which the first visitor returned an error; 0 if none has.
     failed_at: usize,
 }
 
@@ -51,7 +51,7 @@ impl<'de> Json<'de> {
         }
     }
 
-    /// An error unless only white space is left.
+    /// Returns an error unless only white space is left.
     pub(crate) fn end(&mut self) -> Result<(), Error> {
         match self.peek() {
             None => Ok(()),
@@ -59,19 +59,20 @@ impl<'de> Json<'de> {
         }
     }
 
-    /// How many bytes have been read.
+    /// The number of bytes read.
     fn offset(&self) -> usize {
         self.text.len() - self.rest.len()
     }
 
-    /// The error as `serde_json` has it: what is wrong with the text, or else with what it says, and where.
+    /// The error as `serde_json` reports it: a syntax error if there is one, else the visitor's error, with line and
+    /// column.
     #[cold]
     pub(crate) fn explain(&self, error: &Error) -> Error {
         if let Err(syntax) = serde_json::from_str::<Value>(self.text) {
             return syntax;
         }
         let mut message = error.to_string();
-        // Of a part that was read by itself.
+        // The error has the position within a part that was parsed separately.
         if error.line() > 0
             && let Some(end) = message.rfind(" at line ")
         {
@@ -89,7 +90,7 @@ impl<'de> Json<'de> {
         Error::custom(format_args!("{message} at line {line} column {column}"))
     }
 
-    /// Notes where a visitor has refused something, and what that is.
+    /// Records the offset at which a visitor returned an error.
     #[cold]
     #[inline(never)]
     fn refused(&mut self, error: Error) -> Error {
@@ -99,7 +100,7 @@ impl<'de> Json<'de> {
         error
     }
 
-    /// Says that something else stands here.
+    /// The error for a value of another type than expected.
     #[cold]
     #[inline(never)]
     fn mismatch(&mut self, expected: &dyn Expected) -> Error {
@@ -124,7 +125,7 @@ impl<'de> Json<'de> {
         }
     }
 
-    /// The next byte that is no white space.
+    /// The next byte that is not white space.
     #[inline(always)]
     pub(super) fn peek(&mut self) -> Option<u8> {
         match self.rest {
@@ -141,7 +142,7 @@ impl<'de> Json<'de> {
         self.rest.first().copied()
     }
 
-    /// Passes over the next byte, if it is this one.
+    /// Consumes the next byte if it is the expected one.
     #[inline(always)]
     pub(super) fn take(&mut self, expected: u8) -> bool {
         if self.peek() != Some(expected) {
@@ -151,15 +152,15 @@ impl<'de> Json<'de> {
         true
     }
 
-    /// Passes over a word.
+    /// Consumes a literal.
     fn word(&mut self, word: &str) -> Result<(), Error> {
         self.peek();
         self.rest = self.rest.strip_prefix(word.as_bytes()).ok_or_else(unusual)?;
         Ok(())
     }
 
-    /// A string without escapes, small enough to come back in registers; `None` where there is no such. One copy
-    /// serves every visitor.
+    /// A string without escapes; `None` if the next value is not one. Small enough to be returned in registers; one
+    /// copy of the code serves every visitor.
     #[inline(never)]
     pub(super) fn plain_text(&mut self) -> Option<&'de str> {
         self.peek();
@@ -190,7 +191,7 @@ impl<'de> Json<'de> {
         serde_json::from_str(self.cut(length + 1)?)
     }
 
-    /// A string with escapes, for a visitor that wants one.
+    /// A string with escapes, for a visitor that expects a string.
     #[cold]
     fn unusual_text(&mut self, expected: &dyn Expected) -> Result<String, Error> {
         match self.peek() {
@@ -199,7 +200,7 @@ impl<'de> Json<'de> {
         }
     }
 
-    /// The next bytes as text, which are passed over.
+    /// Consumes the next bytes as text.
     fn cut(&mut self, length: usize) -> Result<&'de str, Error> {
         let start = self.text.len() - self.rest.len();
         let text = self.text.get(start..start + length).ok_or_else(unusual)?;
@@ -207,8 +208,7 @@ impl<'de> Json<'de> {
         Ok(text)
     }
 
-    /// A whole number that is short, and whether it is below zero; `None` where there is no such. Minus zero is not
-    /// whole.
+    /// A short integer and true if it is negative; `None` if the next value is not one. Minus zero is not an integer.
     #[inline]
     fn integer(&mut self) -> Option<(bool, u64)> {
         self.peek();
@@ -246,7 +246,7 @@ impl<'de> Json<'de> {
         }
     }
 
-    /// The text of a number, which is passed over.
+    /// Consumes a number and returns its text.
     fn scalar(&mut self) -> Result<&'de str, Error> {
         self.peek();
         let length = self.rest.iter().position(|byte| ends_scalar(*byte));
@@ -273,7 +273,7 @@ impl<'de> Json<'de> {
             json: self,
             is_first: true,
         });
-        // Also behind an error, whose place is then the end of all that was looked at.
+        // Also after an error: its position is then the end of what was parsed.
         let closed = self.close(b'}');
         value.and_then(|value| closed.map(|()| value))
     }
@@ -287,7 +287,7 @@ impl<'de> Json<'de> {
             json: self,
             is_first: true,
         });
-        // Also behind an error, whose place is then the end of all that was looked at.
+        // Also after an error: its position is then the end of what was parsed.
         let closed = self.close(b']');
         value.and_then(|value| closed.map(|()| value))
     }
@@ -310,7 +310,7 @@ impl<'de> Json<'de> {
         }
     }
 
-    /// Goes to the next element of an object or list; false in front of the closing bracket.
+    /// Moves to the next element of an object or list; returns false before the closing bracket.
     #[inline]
     pub(super) fn go_to_element(&mut self, is_first: &mut bool, close: u8) -> Result<bool, Error> {
         if self.peek() == Some(close) {
@@ -463,7 +463,7 @@ impl<'de> Deserializer<'de> for &mut Json<'de> {
         self.deserialize_bytes(visitor)
     }
 
-    // Those that may not fit 64 bits.
+    // Numbers that may not fit 64 bits.
 
     fn deserialize_i128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.peek() {

@@ -1,4 +1,4 @@
-//! What can be wrong with JSON, and where.
+//! Errors in JSON, with their offset.
 
 use std::borrow::Cow;
 
@@ -6,20 +6,20 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid JSON at byte {offset}: {kind}")]
 pub struct JsonError {
-    /// Where, from the start of the object, or of the body while it is being split.
+    /// The offset, from the start of the object, or of the body while it is being split.
     pub offset: usize,
-    /// What is wrong there.
+    /// The kind of error.
     pub kind: JsonErrorKind,
 }
 
-/// What can be wrong with JSON.
+/// The kinds of error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JsonErrorKind {
-    /// The bytes end within a value.
+    /// The input ends within a value.
     #[error("truncated")]
     Truncated,
-    /// Another token or type than the place asks for.
+    /// Another token or type than expected.
     #[error("expected {0}")]
     Expected(Cow<'static, str>),
     /// Text that is not UTF-8.
@@ -31,7 +31,7 @@ pub enum JsonErrorKind {
     /// A time that is not RFC 3339.
     #[error("invalid time: {0}")]
     Time(String),
-    /// More brackets within each other than any real object has.
+    /// Nested deeper than allowed.
     #[error("nested deeper than {limit} levels")]
     TooDeep {
         /// The limit.
@@ -40,13 +40,13 @@ pub enum JsonErrorKind {
     /// A part larger than its limit.
     #[error("{part} is larger than {limit} bytes")]
     TooLarge {
-        /// Which part.
+        /// The part.
         part: &'static str,
         /// The limit.
         limit: usize,
     },
-    /// A list that has `items` twice: which one is meant?
-    #[error("items stands twice in the list")]
+    /// A list with two `items` members.
+    #[error("items occurs twice in the list")]
     DuplicateItems,
     /// Something other than white space after the end.
     #[error("unexpected bytes after the end")]
@@ -60,7 +60,7 @@ impl JsonErrorKind {
     }
 }
 
-/// An error that says what should have stood at `offset`.
+/// The error for something other than `what` at `offset`.
 pub(crate) fn expected(what: &'static str, offset: usize) -> JsonError {
     JsonErrorKind::Expected(what.into()).at(offset)
 }

@@ -1,4 +1,4 @@
-//! The header of an object: identity, version, labels, owners, read without decoding the rest.
+//! Reads the header of an object (identity, version, labels, owners) without decoding the rest.
 
 use watchkeeper_meta::{Header, OwnerReference};
 
@@ -6,9 +6,9 @@ use super::error::{JsonError, expected};
 use super::reader::Reader;
 use crate::TextPairs;
 
-/// Reads an object's header; stops as soon as `apiVersion`, `kind` and `metadata` have been seen.
+/// Reads an object's header; stops once `apiVersion`, `kind` and `metadata` have been seen.
 ///
-/// An object that lacks one of the first two is looked through to its end, because members may stand in any order.
+/// If one of the first two is missing, the object is scanned to its end, because members may be in any order.
 pub fn header(bytes: &[u8]) -> Result<Header<'_>, JsonError> {
     read(bytes, Lists::Kept, |seen| {
         seen.api_version && seen.kind && seen.metadata
@@ -17,30 +17,31 @@ pub fn header(bytes: &[u8]) -> Result<Header<'_>, JsonError> {
 
 /// Reads the header of a list's item; stops after `metadata`.
 ///
-/// Items of built-in lists do not state their type, which is the list's; looking for it would mean to look through
-/// every item. Those of other lists state it in front of `metadata`, in the order every server writes.
+/// Items of built-in lists do not state their type; looking for it would mean scanning every item. Items of other
+/// lists state it before `metadata`, the order every server writes.
 pub fn item_header(bytes: &[u8]) -> Result<Header<'_>, JsonError> {
     read(bytes, Lists::Kept, |seen| seen.metadata)
 }
 
-/// As [`item_header`], but labels, owners and finalizers are only checked: an object notes none of them.
+/// Like [`item_header`], but labels, owners and finalizers are only checked; [`Object`](crate::Object) does not keep
+/// them.
 pub(crate) fn item_identity(bytes: &[u8]) -> Result<Header<'_>, JsonError> {
     read(bytes, Lists::Checked, |seen| seen.metadata)
 }
 
-/// What becomes of labels, owners and finalizers.
+/// The treatment of labels, owners and finalizers.
 #[derive(Clone, Copy, PartialEq)]
 enum Lists {
     Kept,
     Checked,
 }
 
-/// Reads `metadata.annotations`, in the order they stand.
+/// Reads `metadata.annotations`, in order.
 pub fn annotations(bytes: &[u8]) -> Result<TextPairs<'_>, JsonError> {
     metadata_pairs(bytes, "annotations")
 }
 
-/// Reads `metadata.labels`, in the order they stand.
+/// Reads `metadata.labels`, in order.
 pub fn labels(bytes: &[u8]) -> Result<TextPairs<'_>, JsonError> {
     metadata_pairs(bytes, "labels")
 }
@@ -61,7 +62,7 @@ fn metadata_pairs<'a>(bytes: &'a [u8], member: &str) -> Result<TextPairs<'a>, Js
     Ok(pairs)
 }
 
-/// A reader that stands in front of the value of `metadata`.
+/// A reader positioned at the value of `metadata`.
 pub(super) fn find_metadata(bytes: &[u8]) -> Result<Option<Reader<'_>>, JsonError> {
     let mut reader = Reader::new(bytes);
     let mut members = reader.object()?.ok_or_else(|| expected("an object", 0))?;
@@ -74,7 +75,7 @@ pub(super) fn find_metadata(bytes: &[u8]) -> Result<Option<Reader<'_>>, JsonErro
     Ok(None)
 }
 
-/// Which members of the object have been read.
+/// The members of the object that have been read.
 #[derive(Default)]
 struct Seen {
     api_version: bool,

@@ -1,12 +1,12 @@
-//! A list body in chunks of any size in, its items out as slices, unparsed.
+//! Splits a list body, in chunks of any size, into its items as slices, unparsed.
 //!
 //! ```text
 //! {"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{…},{…},{…}]}
 //!  └───────────── kept in the head, wherever it stands ─────────────┘             └item┘
 //! ```
 //!
-//! An item that lies within one chunk is a slice of that chunk; one that straddles chunks is put together once in
-//! a buffer that is used again. Other members of the list are passed over.
+//! An item within one chunk is a slice of that chunk; one that straddles chunks is assembled in a reused buffer.
+//! Other members of the list are skipped.
 
 use serde::Deserialize;
 use watchkeeper_meta::ResourceVersion;
@@ -44,16 +44,16 @@ pub struct ListSplitter {
     items_seen: bool,
 }
 
-/// What the next byte belongs to.
+/// The element the next byte belongs to.
 #[derive(Clone, Copy, Debug, Default)]
 enum State {
     #[default]
     Start,
-    /// In front of a key; `first` also allows the end of the list.
+    /// Before a key; if `first`, the list may also end here.
     BeforeKey {
         first: bool,
     },
-    /// Inside a key; `escaped`: behind a backslash.
+    /// Inside a key; `escaped`: after a backslash.
     Key {
         escaped: bool,
     },
@@ -61,7 +61,7 @@ enum State {
     BeforeValue(Member),
     Value(Member, Value),
     AfterValue,
-    /// In front of an item; `first` also allows the end of the items.
+    /// Before an item; if `first`, the items may also end here.
     BeforeItem {
         first: bool,
     },
@@ -70,7 +70,7 @@ enum State {
     End,
 }
 
-/// The members of a list that mean something to us.
+/// The members of a list that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Member {
     ApiVersion,
@@ -98,17 +98,17 @@ struct ListMeta {
 }
 
 impl ListSplitter {
-    /// What the list has said about itself so far; all of it after [`finish`](Self::finish).
+    /// The list's own fields read so far; complete after [`finish`](Self::finish).
     pub fn head(&self) -> &ListHead {
         &self.head
     }
 
-    /// Whether `items` has come, even as `null`.
+    /// True if `items` has been seen, even as `null`.
     pub fn has_items(&self) -> bool {
         self.items_seen
     }
 
-    /// The next item; `None` when the chunk is used up. Consumed bytes are taken off the front of `chunk`.
+    /// The next item; `None` when the chunk is used up. Consumed bytes are removed from the front of `chunk`.
     pub fn next<'a, 'c: 'a>(&'a mut self, chunk: &mut &'c [u8]) -> Result<Option<&'a [u8]>, JsonError> {
         self.carry.start_next();
         while !chunk.is_empty() {
@@ -119,8 +119,8 @@ impl ListSplitter {
         Ok(None)
     }
 
-    /// Takes the next item off the chunk as `read` reads it, which also says how long it is. `None` where no item
-    /// begins, or none that `read` can read to its end: [`next`](Self::next) then finds out why.
+    /// Consumes the next item with `read`, which also returns its length. `None` if no item begins here, or if `read`
+    /// cannot read it whole; [`next`](Self::next) then finds the reason.
     pub(crate) fn take_item<T>(
         &mut self,
         chunk: &mut &[u8],
@@ -140,7 +140,7 @@ impl ListSplitter {
         Some(item)
     }
 
-    /// An error unless the list has ended.
+    /// Returns an error unless the list has ended.
     pub fn finish(&self) -> Result<(), JsonError> {
         match self.state {
             State::End => Ok(()),
@@ -148,7 +148,7 @@ impl ListSplitter {
         }
     }
 
-    /// Moves on by white space, a bracket, or as much of a value as the chunk has; returns the last bytes of an item.
+    /// Consumes white space, a bracket, or as much of a value as the chunk has; returns the last bytes of an item.
     fn step<'c>(&mut self, chunk: &mut &'c [u8]) -> Result<Option<&'c [u8]>, JsonError> {
         match self.state {
             State::Item(nesting) => return self.item(chunk, nesting),
@@ -160,12 +160,12 @@ impl ListSplitter {
         Ok(None)
     }
 
-    /// One byte between values, or the first one of a value.
+    /// Consumes one byte between values, or the first byte of a value.
     fn punctuation(&mut self, chunk: &mut &[u8]) -> Result<(), JsonError> {
         let state = match (self.state, chunk[0]) {
             (State::Start, b'{') => State::BeforeKey { first: true },
             (State::Start, _) => return self.expected("a list object"),
-            // The opening quote is part of the key, and passed as if it were escaped.
+            // The opening quote is part of the key; it is consumed as if it were escaped.
             (State::BeforeKey { .. }, b'"') => {
                 self.state = State::Key { escaped: true };
                 return Ok(());
@@ -179,7 +179,7 @@ impl ListSplitter {
                 return self.expected("a list of items");
             }
             (State::BeforeValue(_), b',' | b':' | b'}' | b']') => return self.expected("a value"),
-            // The value's first byte is part of it.
+            // The first byte belongs to the value.
             (State::BeforeValue(member), byte) => {
                 self.state = State::Value(member, Value::begin(byte));
                 return Ok(());
@@ -242,7 +242,7 @@ impl ListSplitter {
         Ok(())
     }
 
-    /// A value outside the items; kept only if the head needs it.
+    /// A value outside the items; kept only if it belongs to the head.
     fn value(&mut self, chunk: &mut &[u8], member: Member, mut value: Value) -> Result<(), JsonError> {
         let end = self.at_chunk(value.end(chunk))?;
         let length = end.unwrap_or(chunk.len());
@@ -261,7 +261,7 @@ impl ListSplitter {
         Ok(())
     }
 
-    /// Notes a value of the head, which is held.
+    /// Stores a held value in the head.
     fn keep(&mut self, member: Member) -> Result<(), JsonErrorKind> {
         let held = self.carry.held();
         let fail = |what: &'static str| move |_| JsonErrorKind::Expected(what.into());
@@ -290,7 +290,7 @@ impl ListSplitter {
         Ok(())
     }
 
-    /// Whether so many more bytes may be held.
+    /// Returns an error if `more` bytes would exceed the limit.
     fn check_size(&self, part: &'static str, more: usize, limit: usize) -> Result<(), JsonError> {
         match self.carry.held().len() + more > limit {
             true => Err(JsonErrorKind::TooLarge { part, limit }.at(self.carry.start())),
@@ -298,7 +298,7 @@ impl ListSplitter {
         }
     }
 
-    /// An error in the chunk, seen from the start of the body.
+    /// Converts the offset of an error in the chunk to one in the body.
     fn at_chunk<T>(&self, result: Result<T, JsonError>) -> Result<T, JsonError> {
         result.map_err(|error| error.kind.at(self.carry.offset() + error.offset))
     }
@@ -326,13 +326,13 @@ impl Value {
     fn begin(first: u8) -> Self {
         match first {
             b'{' | b'[' => Self::Container(Nesting::default()),
-            // The opening quote itself is passed as if it were escaped.
+            // The opening quote is consumed as if it were escaped.
             b'"' => Self::Text { escaped: true },
             _ => Self::Scalar,
         }
     }
 
-    /// How much of the chunk belongs to the value; `None` if it goes on behind the chunk.
+    /// The length of the value in this chunk; `None` if it continues after the chunk.
     fn end(&mut self, chunk: &[u8]) -> Result<Option<usize>, JsonError> {
         match self {
             Self::Container(nesting) => nesting.close(chunk),
@@ -342,7 +342,7 @@ impl Value {
     }
 }
 
-/// Length up to and with the closing quote.
+/// The length up to and including the closing quote.
 fn end_of_text(chunk: &[u8], escaped: &mut bool) -> Option<usize> {
     for (at, byte) in chunk.iter().enumerate() {
         match byte {

@@ -1,12 +1,12 @@
-//! Leaving `metadata.managedFields` out while copying an object: more than half of its bytes, read by nobody but
-//! the server's apply.
+//! Copies an object without its `metadata.managedFields`: more than half of its bytes, and used only by server-side
+//! apply.
 
 use super::error::JsonError;
 use super::header::find_metadata;
 
-/// Appends the object to `out` without its `metadata.managedFields`; all other bytes stay as they are.
+/// Appends the object to `out` without its `metadata.managedFields`; all other bytes are unchanged.
 ///
-/// On an error `out` is as it was.
+/// On an error, `out` is unchanged.
 pub fn copy_without(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), JsonError> {
     let before = out.len();
     copy(bytes, out).inspect_err(|_| out.truncate(before))
@@ -17,8 +17,7 @@ fn copy(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), JsonError> {
     if let Some(mut reader) = find_metadata(bytes)?
         && let Some(mut members) = reader.object()?
     {
-        // The end of the last member that stays, and whether a comma waits to be dropped because none stays in
-        // front of it.
+        // The end of the last member kept, and a flag for a comma to drop because no member before it was kept.
         let mut kept_end = None;
         let mut drop_comma = false;
         while members.next(&mut reader)? {

@@ -1,4 +1,4 @@
-//! An object as servers write it, in one pass: where its identity stands, what of it is not kept, and where it ends.
+//! Scans an object as servers write it, in one pass: the spans of its identity and of `managedFields`, and its end.
 //!
 //! ```text
 //! {"metadata":{"name":"a","uid":"u","labels":{…},"managedFields":[…]},"spec":{…},"status":{…}},{"metadata":…
@@ -6,11 +6,10 @@
 //!                      name     uid                                                           end
 //! ```
 //!
-//! A splitter, the reader of [headers](super::header) and the one that leaves out
-//! [`managedFields`](super::managed_fields) each walk over the object, and for a small object that is twice the work. This
-//! walk knows what servers write and no more: no white space, no escapes in what it reads, `managedFields` once. Whatever
-//! else there is, and all that is wrong, is `None` to it, and the careful readers decide what to make of it. What it does
-//! find is what they find.
+//! The splitter, the [header](super::header) reader and the copy without [`managedFields`](super::managed_fields)
+//! each walk over the object; for a small object that is twice the work. This scan handles only what servers write:
+//! no white space, no escapes in the texts it reads, `managedFields` at most once. For anything else, errors
+//! included, it returns `None` and the general readers decide. Its results equal theirs.
 
 use std::ops::Range;
 
@@ -20,10 +19,10 @@ use super::reader::Reader;
 use super::strings::plain_length;
 use crate::utf8;
 
-/// How deep in an object the values stand that are passed over; those of owners, which are refused, stand deeper.
+/// The depth at which skipped values are nested. Values within owner references are deeper; they are refused.
 const LEVELS: u32 = 2;
 
-/// What is found. Texts are empty where the object does not have them.
+/// The spans found. A missing text has an empty span.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Outline {
     pub(crate) api_version: Range<usize>,
@@ -34,21 +33,21 @@ pub(crate) struct Outline {
     pub(crate) resource_version: Range<usize>,
     pub(crate) generation: i64,
     pub(crate) is_deleting: bool,
-    /// `managedFields` with the comma that goes with it.
+    /// `managedFields` with the comma that belongs to it.
     pub(crate) managed_fields: Range<usize>,
-    /// Where the object ends.
+    /// The length of the object.
     pub(crate) length: usize,
 }
 
 impl Outline {
-    /// Reads the object at the front of `bytes`; others may follow it.
+    /// Scans the object at the front of `bytes`; more may follow it.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         let mut outline = Self::default();
         let mut walk = Walk { bytes, at: 0 };
         let mut metadata_end = None;
         walk.members(|walk, key| {
             match &bytes[key] {
-                // As the careful readers of items: what stands behind the metadata is not looked at.
+                // As in the general item reader, members after the metadata are skipped.
                 _ if metadata_end.is_some() => walk.pass_over()?,
                 b"apiVersion" => outline.api_version = walk.text()?,
                 b"kind" => outline.kind = walk.text()?,
@@ -67,13 +66,13 @@ impl Outline {
         texts.into_iter().all(is_text).then_some(outline)
     }
 
-    /// What is kept of the object that was read: what stands in front of `managedFields` and what stands behind.
+    /// The kept bytes of the object: those before `managedFields` and those after.
     pub(crate) fn kept<'a>(&self, bytes: &'a [u8]) -> (&'a [u8], &'a [u8]) {
         let Range { start, end } = self.managed_fields;
         (&bytes[..start], &bytes[end..self.length])
     }
 
-    /// Where a byte that is kept stands in what is kept.
+    /// The offset of a kept byte within the kept bytes.
     pub(crate) fn kept_offset(&self, offset: usize) -> usize {
         match offset < self.managed_fields.start {
             true => offset,
@@ -124,7 +123,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Calls `each` with the key of every member of an object, in front of the member's value.
+    /// Calls `each` with the key of every member of an object, positioned at the member's value.
     #[inline]
     fn members(&mut self, mut each: impl FnMut(&mut Self, Range<usize>) -> Option<()>) -> Option<()> {
         self.all(b'{', b'}', |walk| {
@@ -134,7 +133,7 @@ impl Walk<'_> {
         })
     }
 
-    /// Calls `each` in front of every element of a list.
+    /// Calls `each` at every element of a list.
     #[inline]
     fn elements(&mut self, each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         self.all(b'[', b']', each)
@@ -195,11 +194,11 @@ impl Walk<'_> {
         Some(value)
     }
 
-    /// Passes over the value behind `key` and returns what would have to go for the member not to be there: itself, and
-    /// the comma in front of it or, where it is the first one, behind it.
+    /// Skips the value of `key` and returns the span to remove to drop the member: itself, and the comma before it
+    /// or, if it is the first member, after it.
     fn left_out(&mut self, key: Range<usize>) -> Option<Range<usize>> {
         self.pass_over()?;
-        // In front of the key there is its quote, and in front of that the comma or the bracket.
+        // Before the key there is its quote, and before that the comma or the bracket.
         let quote = key.start - 1;
         match self.bytes[quote - 1] {
             b',' => Some(quote - 1..self.at),

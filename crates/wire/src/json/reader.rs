@@ -1,4 +1,4 @@
-//! A cursor over one JSON value that reads what it is asked for and passes over the rest.
+//! A cursor over one JSON value that reads what it is asked for and skips the rest.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ pub(crate) struct Reader<'a> {
     position: usize,
 }
 
-/// Where one stands within an object or a list.
+/// The position within an object or a list.
 pub(crate) struct Members {
     first: bool,
     close: u8,
@@ -27,7 +27,7 @@ impl<'a> Reader<'a> {
         Self { bytes, position: 0 }
     }
 
-    /// Begins within the text.
+    /// Starts at `position`.
     pub(super) fn new_at(bytes: &'a [u8], position: usize) -> Self {
         Self { bytes, position }
     }
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
         Err(JsonErrorKind::Truncated.at(self.position))
     }
 
-    /// An error unless nothing but white space is left.
+    /// Returns an error unless only white space is left.
     pub(crate) fn end(&mut self) -> Result<(), JsonError> {
         match self.peek() {
             Ok(_) => Err(JsonErrorKind::TrailingBytes.at(self.position)),
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Text; `null` is empty, as it is for Go.
+    /// Text; `null` is empty, as in Go.
     pub(crate) fn text(&mut self) -> Result<Cow<'a, str>, JsonError> {
         match self.peek()? {
             b'"' => self.string(),
@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A time; `null` is none.
+    /// A time; `null` is `None`.
     pub(crate) fn time(&mut self) -> Result<Option<Time>, JsonError> {
         self.peek()?;
         let start = self.position;
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A whole number; `null` is none.
+    /// An integer; `null` is `None`.
     pub(crate) fn integer(&mut self) -> Result<Option<i64>, JsonError> {
         if self.peek()? == b'n' {
             return self.literal("null").map(|()| None);
@@ -133,12 +133,12 @@ impl<'a> Reader<'a> {
         Ok(key)
     }
 
-    /// Passes over a value and returns its bytes. Only its brackets and quotes are looked at.
+    /// Skips a value and returns its bytes. Only brackets and quotes are checked.
     pub(crate) fn skip(&mut self) -> Result<&'a [u8], JsonError> {
         self.skip_within(0)
     }
 
-    /// As [`skip`](Self::skip), for a value that stands within so many brackets of the object it is part of.
+    /// Like [`skip`](Self::skip), for a value nested `levels` deep in its object.
     pub(super) fn skip_within(&mut self, levels: u32) -> Result<&'a [u8], JsonError> {
         let first = self.peek()?;
         let start = self.position;
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A string with an escape, with a byte that must not be in it, or without an end.
+    /// A string with an escape, an invalid byte, or no end.
     #[cold]
     fn unusual_string(&mut self) -> Result<Cow<'a, str>, JsonError> {
         let start = self.position;
@@ -192,14 +192,14 @@ impl<'a> Reader<'a> {
             }
             Some(_) => self.skip_string()?,
         }
-        // Escapes are rare in headers; serde_json knows them all.
+        // Escapes are rare in headers; `serde_json` handles them all.
         match serde_json::from_slice::<String>(&self.bytes[start..self.position]) {
             Ok(text) => Ok(Cow::Owned(text)),
             Err(_) => Err(JsonErrorKind::Text.at(start)),
         }
     }
 
-    /// Passes over a string whose opening quote is the next byte.
+    /// Skips a string whose opening quote is the next byte.
     fn skip_string(&mut self) -> Result<(), JsonError> {
         let mut at = self.position + 1;
         loop {
@@ -215,7 +215,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes over a number or a word, up to what may follow a value.
+    /// Skips a number or a literal, up to a byte that may follow a value.
     fn skip_scalar(&mut self) {
         let rest = &self.bytes[self.position..];
         let length = rest.iter().position(|&byte| ends_scalar(byte));
@@ -241,7 +241,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Members {
-    /// Moves to the next element; `false` after the last one, and past the closing bracket.
+    /// Moves to the next element; after the last one, consumes the closing bracket and returns `false`.
     pub(crate) fn next(&mut self, reader: &mut Reader<'_>) -> Result<bool, JsonError> {
         let byte = reader.peek()?;
         if byte == self.close {
@@ -269,7 +269,7 @@ impl Members {
     }
 }
 
-/// Text without escapes. Control characters are not allowed in it.
+/// Text without escapes. Control characters are refused.
 fn plain(bytes: &[u8], offset: usize) -> Result<&str, JsonError> {
     if let Some(at) = bytes.iter().position(|&byte| byte < 0x20) {
         return Err(JsonErrorKind::Text.at(offset + at));
@@ -282,7 +282,7 @@ pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
 }
 
-/// Whether a number or a word ends in front of this byte.
+/// True if a number or a literal ends before this byte.
 pub(crate) fn ends_scalar(byte: u8) -> bool {
     is_space(byte) || matches!(byte, b',' | b'}' | b']' | b':' | b'"' | b'{' | b'[')
 }

@@ -1,14 +1,14 @@
-//! Putting a version into an object while it is copied: stored objects have none.
+//! Copies an object with a resourceVersion inserted: stored objects have none.
 
 use super::error::JsonError;
 use super::header::find_metadata;
 
 const KEY: &str = "resourceVersion";
 
-/// Appends the object to `out` with this `metadata.resourceVersion`, where the order of keys wants it. All other bytes
-/// stay as they are; an object without metadata, or with a version, is copied as it is.
+/// Appends the object to `out` with this `metadata.resourceVersion`, in the sorted place among the keys. All other
+/// bytes are unchanged; an object without metadata, or with a version, is copied as it is.
 ///
-/// On an error `out` is as it was.
+/// On an error, `out` is unchanged.
 pub fn copy_with(bytes: &[u8], version: &str, out: &mut Vec<u8>) -> Result<(), JsonError> {
     let Some(place) = place(bytes)? else {
         out.extend_from_slice(bytes);
@@ -32,7 +32,7 @@ struct Place {
     comma_after: bool,
 }
 
-/// In front of the first key that comes after it, or else behind the last.
+/// Before the first key that sorts after it, or after the last key.
 fn place(bytes: &[u8]) -> Result<Option<Place>, JsonError> {
     let Some(mut reader) = find_metadata(bytes)? else {
         return Ok(None);

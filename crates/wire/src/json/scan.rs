@@ -1,17 +1,18 @@
-//! Finding the bracket that closes a value, 64 bytes at a time.
+//! Finds the bracket that closes a value, 64 bytes at a time.
 //!
-//! Bit masks say where quotes, opening and closing brackets stand in a block. Escaped quotes are taken out; a running XOR over the remaining quotes marks what lies inside strings; brackets there do not count.
+//! Bit masks mark the quotes and the opening and closing brackets of a block. Escaped quotes are removed; a running
+//! XOR over the remaining quotes marks the bytes inside strings; brackets there do not count.
 //!
 //! ```text
 //! block    {"a":"}","b":[1]}
 //! quotes   .x.x.x.x.x.x.....
-//! strings  .xx..xx..xx......      from each opening quote up to its closing one
-//! closing  ...............xx      the } inside the string is gone
+//! strings  .xx..xx..xx......      from each opening quote to its closing one
+//! closing  ...............xx      without the } inside the string
 //! ```
 //!
-//! A block whose closing brackets cannot bring the depth to zero needs no closer look, which is nearly every
-//! block. The masks come from the vector instructions every 64-bit processor has, by way of the `wide` crate: about
-//! 4 GB/s, where the same in plain integers makes 1.6 GB/s.
+//! A block whose closing brackets cannot bring the depth to zero is not examined further; that is nearly every block.
+//! The masks come from vector instructions that every 64-bit processor has, through the `wide` crate: about 4 GB/s,
+//! where plain integers reach 1.6 GB/s.
 
 use wide::u8x16;
 
@@ -20,7 +21,7 @@ use crate::limits::NESTING_LIMIT;
 
 const BLOCK: usize = 64;
 
-/// How deep inside a value the scan stands. It survives the end of a chunk.
+/// The nesting state of the scan within a value. It is kept across chunks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nesting {
     depth: u32,
@@ -36,7 +37,7 @@ impl Default for Nesting {
     }
 }
 
-/// Where the quotes and brackets of a block stand: bit n is byte n.
+/// The quotes and brackets of a block: bit n is byte n.
 #[derive(Default)]
 struct Masks {
     quote: u64,
@@ -44,14 +45,14 @@ struct Masks {
     close: u64,
 }
 
-/// The brackets of a block that are not in strings.
+/// The brackets of a block outside strings.
 struct Brackets {
     open: u64,
     close: u64,
 }
 
 impl Nesting {
-    /// In front of a value that stands within so many brackets: it may have that many fewer of its own.
+    /// Before a value nested `levels` deep; its own limit is that much lower.
     pub(crate) fn within(levels: u32) -> Self {
         Self {
             depth: 0,
@@ -61,8 +62,8 @@ impl Nesting {
         }
     }
 
-    /// Goes on from the start of `bytes` and returns the length up to and with the bracket that closes the value;
-    /// `None` if the value is still open at the end. The first byte ever passed must be an opening bracket.
+    /// Continues at the start of `bytes` and returns the length up to and including the bracket that closes the
+    /// value; `None` if the value is still open at the end. The very first byte must be an opening bracket.
     ///
     /// Too deep nesting is an error at its offset within `bytes`.
     pub(crate) fn close(&mut self, bytes: &[u8]) -> Result<Option<usize>, JsonError> {
@@ -77,7 +78,7 @@ impl Nesting {
         if tail.is_empty() {
             return Ok(None);
         }
-        // Spaces change neither depth nor string.
+        // Padding with spaces changes neither depth nor string state.
         let mut block = [b' '; BLOCK];
         block[..tail.len()].copy_from_slice(tail);
         match self.block(&block, tail.len()) {
@@ -86,7 +87,8 @@ impl Nesting {
         }
     }
 
-    /// Passes the first `length` bytes of a block; returns its brackets if the end or the limit may be among them.
+    /// Scans the first `length` bytes of a block; returns its brackets if the value may end, or the limit be
+    /// exceeded, here.
     #[inline(always)]
     fn block(&mut self, block: &[u8; BLOCK], length: usize) -> Option<Brackets> {
         let masks = Masks::of(block);
@@ -104,7 +106,7 @@ impl Nesting {
         Some(Brackets { open, close })
     }
 
-    /// The bytes that a backslash in front of them makes plain text.
+    /// The bytes escaped by a backslash before them.
     #[inline(never)]
     fn escaped_bytes(&mut self, backslash: u64, length: usize) -> u64 {
         let mut escaped = u64::from(self.escaped);
@@ -123,7 +125,7 @@ impl Nesting {
         escaped
     }
 
-    /// The bytes from each opening quote up to, but without, its closing one.
+    /// The bytes from each opening quote up to, but excluding, its closing one.
     #[inline]
     fn string_bytes(&mut self, quotes: u64) -> u64 {
         let mut strings = quotes;
@@ -137,7 +139,7 @@ impl Nesting {
         strings
     }
 
-    /// Counts bracket by bracket, because the end or the limit may lie in this block.
+    /// Counts bracket by bracket, because the value may end, or the limit be exceeded, in this block.
     #[inline(never)]
     fn walk(&mut self, Brackets { open, close }: Brackets, base: usize) -> Result<Option<usize>, JsonError> {
         let mut rest = open | close;
@@ -166,7 +168,7 @@ impl Masks {
     fn of(block: &[u8; BLOCK]) -> Self {
         let mut masks = Self::default();
         for (index, lane) in lanes(block).enumerate() {
-            // `[` and `{`, `]` and `}` differ in this one bit.
+            // `[` and `{`, `]` and `}` differ only in this bit.
             let folded = lane | u8x16::splat(0x20);
             masks.quote |= equal(lane, b'"') << (16 * index);
             masks.open |= equal(folded, b'{') << (16 * index);
@@ -176,7 +178,7 @@ impl Masks {
     }
 }
 
-/// Most blocks have none.
+/// True if the block has a backslash; most have none.
 #[inline(always)]
 fn has_backslash(block: &[u8; BLOCK]) -> bool {
     let found = lanes(block).map(|lane| lane.simd_eq(u8x16::splat(b'\\')));
@@ -202,7 +204,7 @@ fn equal(lane: u8x16, byte: u8) -> u64 {
 mod tests {
     use super::*;
 
-    /// The obvious loop, to compare with.
+    /// The straightforward loop, for comparison.
     fn close_slowly(bytes: &[u8]) -> Option<usize> {
         let (mut depth, mut in_string, mut escaped) = (0, false, false);
         for (at, byte) in bytes.iter().enumerate() {

@@ -1,10 +1,10 @@
-//! Where a string ends: sixteen bytes are looked at together, which is all of most strings.
+//! Finds the end of a string, sixteen bytes at a time; most strings are no longer.
 
 use wide::u8x16;
 
 const LANE: usize = 16;
 
-/// How many bytes come before a quote, a backslash or a control character.
+/// The number of bytes before a quote, a backslash or a control character.
 #[inline]
 pub(super) fn plain_length(bytes: &[u8]) -> usize {
     length_before(
@@ -14,7 +14,7 @@ pub(super) fn plain_length(bytes: &[u8]) -> usize {
     )
 }
 
-/// How many bytes come before a quote or a backslash.
+/// The number of bytes before a quote or a backslash.
 #[inline]
 pub(crate) fn unescaped_length(bytes: &[u8]) -> usize {
     length_before(bytes, is_quote_or_backslash, |byte| matches!(byte, b'"' | b'\\'))
@@ -25,7 +25,7 @@ fn is_quote_or_backslash(lane: u8x16) -> u8x16 {
     lane.simd_eq(u8x16::splat(b'"')) | lane.simd_eq(u8x16::splat(b'\\'))
 }
 
-/// How many bytes come before one that is found, in a lane and alone.
+/// The number of bytes before a match; `in_lane` tests sixteen bytes, `alone` one.
 #[inline(always)]
 fn length_before(bytes: &[u8], in_lane: impl Fn(u8x16) -> u8x16, alone: impl Fn(u8) -> bool) -> usize {
     let mut length = 0;

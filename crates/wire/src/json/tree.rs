@@ -1,4 +1,4 @@
-//! A text as a tree of values: what [`super::de`] gives to a visitor that takes anything, read straight into the tree.
+//! Parses a text directly into a tree of values, the same tree [`super::de`] would produce.
 
 use serde::Deserialize;
 use serde_json::{Error, Map, Value};
@@ -6,7 +6,7 @@ use serde_json::{Error, Map, Value};
 use super::de::{Json, unusual};
 
 impl Json<'_> {
-    /// Reads a value. Of several equal keys the last one counts, and it is noted that there were any.
+    /// Parses a value. The last of several equal keys counts; `has_duplicates` is set if there are any.
     pub(crate) fn tree(&mut self, has_duplicates: &mut bool) -> Result<Value, Error> {
         match self.peek() {
             Some(b'"') => self.owned_text().map(Value::String),

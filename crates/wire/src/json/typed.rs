@@ -1,7 +1,7 @@
-//! Decoding an object that may leave its type to the list around it.
+//! Decodes an object whose type may be stated only by its list.
 //!
-//! Items of built-in lists have neither `kind` nor `apiVersion`; many structs ask for them. They are not written into
-//! a copy of the bytes: the deserializer shows them to the struct in front of the members that are there.
+//! Items of built-in lists have neither `kind` nor `apiVersion`, but many structs require them. The deserializer
+//! presents them to the struct before the object's own members, without copying the bytes.
 
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -12,13 +12,13 @@ use super::error::JsonError;
 use super::header::header;
 use super::reader::Reader;
 
-/// Decodes an object of the given type, whether or not its bytes state it.
+/// Decodes an object of the given type, even if its bytes do not state the type.
 pub(crate) fn decode<K: DeserializeOwned>(
     bytes: &[u8],
     api_version: &str,
     kind: &str,
 ) -> Result<K, serde_json::Error> {
-    // Checked as a whole, the text takes a fifth of the time that checking each string in it would.
+    // Checking the whole text for UTF-8 at once takes a fifth of the time of checking each string.
     let Ok(text) = std::str::from_utf8(bytes) else {
         return Err(not_utf8(bytes));
     };
@@ -26,7 +26,7 @@ pub(crate) fn decode<K: DeserializeOwned>(
     let is_stated = kind.is_empty() || states_type_first(bytes).unwrap_or(true);
     let shown: Shown<'_> = if is_stated { &[] } else { &type_members };
     read(text, shown).or_else(|error| {
-        // No server writes the type behind the metadata, but a file may have it there.
+        // No server writes the type after the metadata, but a file may.
         let is_stated = || header(bytes).is_ok_and(|header| !header.kind.is_empty());
         match !shown.is_empty() && is_stated() {
             true => read(text, &[]),
@@ -35,7 +35,7 @@ pub(crate) fn decode<K: DeserializeOwned>(
     })
 }
 
-/// The only place where a struct meets JSON: one copy of its code.
+/// The only place where a struct is deserialized from JSON, so that its code is compiled once.
 #[inline(never)]
 fn read<K: DeserializeOwned>(text: &str, shown: Shown<'_>) -> Result<K, serde_json::Error> {
     let mut json = Json::new(text);
@@ -47,7 +47,7 @@ fn read<K: DeserializeOwned>(text: &str, shown: Shown<'_>) -> Result<K, serde_js
     read.map_err(|error| json.explain(&error))
 }
 
-/// Where the text stops being one.
+/// The error at the first byte that is not UTF-8.
 #[cold]
 fn not_utf8(bytes: &[u8]) -> serde_json::Error {
     match serde_json::from_slice::<serde_json::Value>(bytes) {
@@ -56,7 +56,7 @@ fn not_utf8(bytes: &[u8]) -> serde_json::Error {
     }
 }
 
-/// Whether the type stands in front of the metadata, where every server puts it if at all.
+/// True if the type comes before the metadata, where every server puts it.
 fn states_type_first(bytes: &[u8]) -> Result<bool, JsonError> {
     let mut reader = Reader::new(bytes);
     let Some(mut members) = reader.object()? else {
@@ -72,10 +72,10 @@ fn states_type_first(bytes: &[u8]) -> Result<bool, JsonError> {
     Ok(false)
 }
 
-/// Members that are shown in front of the object's own: its type, unless it states it.
+/// Members presented before the object's own: its type, unless it states it.
 type Shown<'t> = &'t [(&'static str, &'t str)];
 
-/// A deserializer, and what it shows first.
+/// A deserializer, and the members it presents first.
 struct Typed<'t, D> {
     inner: D,
     shown: Shown<'t>,
@@ -151,7 +151,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Typed<'_, V> {
         })
     }
 
-    // What is no object has no type to show.
+    // Only an object has a type to present.
 
     fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<V::Value, A::Error> {
         self.inner.visit_seq(items)
@@ -190,7 +190,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Typed<'_, V> {
     }
 }
 
-/// The shown members, then the object's own.
+/// The presented members, then the object's own.
 struct Members<'t, A> {
     inner: A,
     shown: std::slice::Iter<'t, (&'static str, &'t str)>,

@@ -11,24 +11,24 @@ use crate::limits::EVENT_LIMIT;
 
 /// Cuts a body into lines; takes chunks of any size.
 ///
-/// A line that lies within one chunk is a slice of that chunk. Blank lines are passed over.
+/// A line within one chunk is a slice of that chunk. Blank lines are skipped.
 #[derive(Debug, Default)]
 pub struct LineSplitter {
     carry: Carry,
 }
 
-/// One event of a JSON watch, its object still bytes.
+/// One event of a JSON watch, its object undecoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchLine<'a> {
-    /// The event's `type`, whatever it says.
+    /// The event's `type`, known or not.
     pub word: Cow<'a, str>,
     /// The event's object.
     pub object: &'a [u8],
 }
 
 impl LineSplitter {
-    /// The next line without its end; `None` when the chunk is used up. Consumed bytes are taken off the front of
-    /// `chunk`.
+    /// The next line without its line feed; `None` when the chunk is used up. Consumed bytes are removed from the
+    /// front of `chunk`.
     pub fn next<'a, 'c: 'a>(&'a mut self, chunk: &mut &'c [u8]) -> Result<Option<&'a [u8]>, JsonError> {
         self.carry.start_next();
         while let Some(length) = memchr(b'\n', chunk) {
@@ -47,7 +47,7 @@ impl LineSplitter {
         Ok(None)
     }
 
-    /// What stands behind the last line end: a last line that the server did not end, or the beginning of one.
+    /// The bytes after the last line feed: an unterminated last line, or the beginning of one.
     pub fn rest(&self) -> Option<&[u8]> {
         Some(self.carry.held().trim_ascii()).filter(|rest| !rest.is_empty())
     }
@@ -61,9 +61,9 @@ impl LineSplitter {
     }
 }
 
-/// Reads one line of a watch: `{"type":"ADDED","object":{…}}`, its members in any order.
+/// Reads one line of a watch: `{"type":"ADDED","object":{…}}`, members in any order.
 ///
-/// A server that fails before the first event may send a bare `Status`; it is an `ERROR` with that object.
+/// A server that fails before the first event may send a bare `Status`; it is read as an `ERROR` event.
 pub fn event(line: &[u8]) -> Result<WatchLine<'_>, JsonError> {
     let mut reader = Reader::new(line);
     let (mut word, mut object, mut is_status) = (None, None, false);

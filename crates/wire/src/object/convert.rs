@@ -1,4 +1,4 @@
-//! Decoding an object: the price is paid here, by whoever asks.
+//! Decoding of objects, on demand.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ impl Object {
         self.decode()
     }
 
-    /// The object as JSON that states its type; borrowed where it was sent like that.
+    /// The object as JSON that states its type; borrowed if it was sent like that.
     pub fn to_json(&self) -> Result<Cow<'_, [u8]>, WireError> {
         match self.encoding() {
             Encoding::Json => self.typed_json(),
@@ -30,7 +30,7 @@ impl Object {
         }
     }
 
-    /// The bytes, with the type put in front where they do not state it.
+    /// The bytes, with the type inserted if they do not state it.
     fn typed_json(&self) -> Result<Cow<'_, [u8]>, WireError> {
         let bytes = self.bytes();
         let stated = json::header(bytes)?;

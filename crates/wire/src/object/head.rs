@@ -1,4 +1,4 @@
-//! What is found out about an object once, when it is copied: where its few most-read texts stand.
+//! The header of an object, filled once when it is copied: the spans of its most-read texts.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use crate::json::Outline;
 use crate::limits::OBJECT_LIMIT;
 use crate::{Encoding, WireError, utf8};
 
-/// The fixed part of an object. Offsets are 32 bits wide, because [`OBJECT_LIMIT`] is far below.
+/// The fixed part of an object. Offsets have 32 bits, far more than [`OBJECT_LIMIT`] needs.
 #[derive(Clone, Debug)]
 pub(super) struct Head {
     pub(super) kind: Arc<GroupVersionKind>,
     pub(super) generation: i64,
-    /// Bytes of the object itself; unescaped texts stand behind them.
+    /// Length of the object itself; unescaped texts follow it.
     pub(super) body_len: u32,
     pub(super) name: Span,
     pub(super) namespace: Span,
@@ -24,7 +24,7 @@ pub(super) struct Head {
     pub(super) is_deleting: bool,
 }
 
-/// Where a text stands in an object's bytes.
+/// The span of a text in an object's bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Span {
     start: u32,
@@ -32,12 +32,12 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// The text; it was checked when the object was copied.
+    /// The text. It was checked when the object was copied.
     pub(super) fn of(self, bytes: &[u8]) -> &str {
         std::str::from_utf8(self.bytes(bytes)).unwrap_or_default()
     }
 
-    /// The text, for those who compare and need not know that it is one: that costs as much as comparing.
+    /// The bytes, for comparing: checking UTF-8 costs as much as comparing.
     pub(super) fn bytes(self, bytes: &[u8]) -> &[u8] {
         let start = self.start as usize;
         bytes.get(start..start + self.length as usize).unwrap_or_default()
@@ -45,7 +45,7 @@ impl Span {
 }
 
 impl Head {
-    /// Notes where the outline's texts stand once what is left out is gone.
+    /// Records the spans of the outline's texts in the kept bytes.
     pub(super) fn outlined(
         bytes: &[u8],
         outline: &Outline,
@@ -74,7 +74,7 @@ impl Head {
         })
     }
 
-    /// Notes where the header's texts stand in `body`, and which of them have to be put behind it.
+    /// Records the spans of the header's texts in `body`. Texts that are escaped there go into the tail.
     pub(super) fn new(
         encoding: Encoding,
         body: &[u8],
@@ -101,7 +101,7 @@ impl Head {
     }
 }
 
-/// Where the text stands in the body; one that does not stand there as it is, is put into the tail.
+/// The span of the text in the body, or in the tail, to which escaped text is appended.
 fn find(text: &str, body: &[u8], tail: &mut String) -> Span {
     let offset = text.as_ptr().addr().wrapping_sub(body.as_ptr().addr());
     let start = match offset < body.len() {
@@ -117,7 +117,7 @@ fn find(text: &str, body: &[u8], tail: &mut String) -> Span {
     }
 }
 
-/// The stated type, shared with the expected one where they are the same; the expected one where none is stated.
+/// The stated type, sharing the expected one if they are equal; the expected one if none is stated.
 #[inline]
 fn object_type(
     api_version: &str,

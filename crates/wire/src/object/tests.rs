@@ -1,4 +1,4 @@
-//! What an object promises, whichever encoding it came in.
+//! The guarantees of an object, in both encodings.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -179,7 +179,7 @@ fn both_encodings_decode_alike() {
     expected["apiVersion"] = json!("v1");
     let [json, protobuf] = both();
     assert_eq!(json.to_value().unwrap(), expected);
-    // Protobuf tells absent from empty only where Go does; what was sent is all there.
+    // Protobuf distinguishes absent from empty only where Go does; everything sent is still there.
     let decoded: Value = serde_json::from_slice(&protobuf.to_json().unwrap()).unwrap();
     assert_eq!(decoded["metadata"], expected["metadata"]);
     assert_eq!(
@@ -229,7 +229,7 @@ fn any_object() -> impl Strategy<Value = Value> {
 /// As a server writes it.
 const SERVED: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-0","namespace":"shop","uid":"u-1","resourceVersion":"42","generation":3,"creationTimestamp":"2026-11-15T21:19:23Z","deletionTimestamp":"2026-11-15T21:19:23Z","labels":{"app":"web"},"annotations":{"note":"{\"a\\\"]\":[\"é\"]}"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"StatefulSet","name":"web","uid":"u-0","controller":true}],"finalizers":["a/b"],"managedFields":[{"manager":"m","fieldsV1":{"f:a":{}}}]},"spec":{"list":[1,true,null,{}]},"status":{}}"#;
 
-/// What an edit puts in: bits of JSON, and of what objects have.
+/// Text an edit inserts: pieces of JSON and of objects.
 const INSERTED: &[&str] = &[
     "",
     "",
@@ -259,13 +259,13 @@ const INSERTED: &[&str] = &[
     r#""generation":-1,"#,
 ];
 
-/// How many bytes go, mostly none, and what comes instead.
+/// The number of bytes removed, mostly none, and the text inserted.
 fn any_edit() -> impl Strategy<Value = (usize, &'static str)> {
     let removed = (0usize..40).prop_map(|bytes| bytes.saturating_sub(20));
     (removed, prop::sample::select(INSERTED))
 }
 
-/// All that an object notes beside its bytes.
+/// Everything an object records beside its bytes.
 fn noted(object: &Object) -> (&GroupVersionKind, [&str; 4], i64, bool) {
     let texts = [
         object.name(),
@@ -281,7 +281,7 @@ fn noted(object: &Object) -> (&GroupVersionKind, [&str; 4], i64, bool) {
     )
 }
 
-/// The objects of a list in chunks, and how it ended.
+/// The objects of a list in chunks, and the final result.
 fn split(
     body: &[u8],
     size: usize,
@@ -382,7 +382,7 @@ proptest! {
             prop_assert_eq!(noted(&object), noted(&careful));
             prop_assert_eq!(object.header(), careful.header());
         }
-        // Items may hold what ends them early, and the list with them.
+        // Items may contain text that ends them, and the list, early.
         let body = [br#"{"kind":"PodList","items":["#, &text[..], b",", &text[..], b"]}"].concat();
         prop_assert_eq!(split(&body, size, true, &kind, &options), split(&body, size, false, &kind, &options));
     }

@@ -1,10 +1,10 @@
-//! A `serde` deserializer over a message: what comes out is what `serde_json` would give from the JSON form.
+//! A `serde` deserializer over a message; it produces what `serde_json` would produce from the JSON form.
 //!
-//! Fields come in the order of the message and borrow its texts. Times and bytes arrive as the texts that JSON
-//! has for them; an absent field that JSON would show arrives as its zero value; a present zero that JSON would
-//! leave out does not arrive. Numbers, lists and maps need no intermediate value.
+//! Fields come in the order of the message and borrow its texts. Times and bytes arrive as their JSON texts. An
+//! absent field that JSON would show arrives as its zero value; a present zero that JSON would omit does not arrive.
+//! Numbers, lists and maps need no intermediate value.
 //!
-//! The message must be in order, as [`super::fields`] explains.
+//! The fields of the message must be sorted, see [`super::fields`].
 
 mod repeated;
 mod value;
@@ -20,12 +20,12 @@ use crate::schema::{Field, Schema, Shape, Slot, TypeId};
 use value::Place;
 pub(super) use value::{Cursor, ValueDeserializer};
 
-/// An error as visitors pass it along: a pointer, so that every result on the way is small.
+/// A boxed error, so that every `Result` on the way is small.
 #[derive(Debug)]
 pub(super) struct Error(Box<ProtobufError>);
 
 impl Error {
-    /// Gives a place to an error that a visitor made, which does not know where it is.
+    /// Adds the offset to an error made by a visitor, which does not know it.
     #[cold]
     fn or_at(mut self, offset: usize) -> Self {
         if self.0.offset == 0 {
@@ -65,7 +65,7 @@ impl serde::de::Error for Error {
     }
 }
 
-/// What every part of a message needs to know about the whole.
+/// The context shared by all parts of a message.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'s> {
     pub(super) schema: &'s Schema,
@@ -91,11 +91,11 @@ impl<'s> Context<'s> {
 
 /// Reads one message as a map from JSON names to values.
 pub(super) struct MessageDeserializer<'s, 'de> {
-    /// That of what is around the message.
+    /// The context of the enclosing message.
     pub(super) context: Context<'s>,
     pub(super) id: TypeId,
     pub(super) reader: Reader<'de>,
-    /// `apiVersion` and `kind`, which travel in the envelope.
+    /// `apiVersion` and `kind`, from the envelope.
     pub(super) identity: Option<(&'de str, &'de str)>,
 }
 
@@ -154,35 +154,35 @@ impl<'de> Deserializer<'de> for MessageDeserializer<'_, 'de> {
 
 struct MessageMap<'s, 'de> {
     fields: Fields<'s>,
-    /// Stands at the value whose name was given last, if the message has it.
+    /// Positioned at the value whose name was returned last, if the message has it.
     cursor: Cursor<'s, 'de>,
-    /// The messages around an embedded one, whose fields are shown as if they were theirs.
+    /// The enclosing messages of an embedded one, whose fields are presented as theirs.
     outer: Vec<(Fields<'s>, Reader<'de>)>,
     identity: Identity<'de>,
     value: NextValue<'s, 'de>,
-    /// Why there is no next name.
+    /// The error that ended the names.
     failed: Option<Error>,
 }
 
-/// What is left to show of the object's type, in front of its fields.
+/// The part of the object's type still to be presented, before its fields.
 enum Identity<'de> {
     Kind { api_version: &'de str, kind: &'de str },
     ApiVersion(&'de str),
     Shown,
 }
 
-/// The value whose name was given last.
+/// The value whose name was returned last.
 enum NextValue<'s, 'de> {
     None,
-    /// The cursor stands at it.
+    /// The cursor is positioned at it.
     Present,
     Absent(&'s Field),
     Text(&'de str),
 }
 
 impl<'s, 'de> MessageMap<'s, 'de> {
-    /// The name of the next value; `None` at the end of the message or on the error that is left in `failed`, so
-    /// that it comes back in registers. One copy serves every type.
+    /// The name of the next value; `None` at the end of the message, or on the error stored in `failed`, so that the
+    /// result is returned in registers. One copy of the code serves every type.
     #[inline(never)]
     fn next_name(&mut self) -> Option<&'s str> {
         if matches!(self.identity, Identity::Shown)
@@ -193,7 +193,7 @@ impl<'s, 'de> MessageMap<'s, 'de> {
         self.next_unusual_name()
     }
 
-    /// The reader stands at the value of that field.
+    /// Positions the reader at the value of that field.
     #[inline(always)]
     fn at_value(&mut self, slot: &'s Slot, wire_type: WireType) -> &'s str {
         self.cursor.shape = &slot.shape;
@@ -257,7 +257,7 @@ impl<'s, 'de> MessageMap<'s, 'de> {
         }
     }
 
-    /// A cursor at a value that the message does not have.
+    /// A cursor at a value the message does not contain.
     #[inline(never)]
     fn aside(&self) -> Result<Cursor<'s, 'de>, Error> {
         let (shape, number, place, bytes): (_, _, _, &'de [u8]) = match self.value {

@@ -1,8 +1,8 @@
-//! From a JSON value to a message, byte for byte as Go writes it.
+//! Encodes a JSON value as a message, byte for byte as Go does.
 //!
-//! Go writes fields by ascending number, every field that is no pointer even when it is zero, maps in the order
-//! of their keys, and nothing for a nil list, map or pointer. A missing or null JSON value is Go's zero value.
-//! Fields that the type does not declare are left out, as in Go.
+//! Go writes fields by ascending number, every non-pointer field even if it is zero, maps sorted by key, and nothing
+//! for a nil list, map or pointer. A missing or null JSON value is Go's zero value. Undeclared fields are dropped, as
+//! in Go.
 
 mod zeros;
 
@@ -20,17 +20,17 @@ use watchkeeper_meta::Time;
 pub(crate) use zeros::LazyZeros;
 use zeros::{Present, Zeros};
 
-/// A JSON value that has no protobuf form.
+/// A JSON value that cannot be encoded as protobuf.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot write {path:?} as protobuf: {reason}")]
 pub struct EncodeError {
-    /// Where in the object, `spec.containers[0].name`; empty for the object itself.
+    /// The path in the object, `spec.containers[0].name`; empty for the object itself.
     pub path: String,
-    /// What is wrong there.
+    /// The reason.
     pub reason: String,
 }
 
-/// Writes a whole body: the envelope with the object's `apiVersion` and `kind`, and its message within.
+/// Encodes a whole body: the envelope with the object's `apiVersion` and `kind`, and its message.
 pub fn encode_body(schema: &Schema, value: &Value) -> Result<Vec<u8>, EncodeError> {
     let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -46,7 +46,7 @@ pub fn encode_body(schema: &Schema, value: &Value) -> Result<Vec<u8>, EncodeErro
     Ok(out)
 }
 
-/// Writes an object's message without an envelope.
+/// Encodes an object's message without an envelope.
 pub fn encode_message(schema: &Schema, id: TypeId, value: &Value) -> Result<Vec<u8>, EncodeError> {
     let Value::Object(object) = value else {
         return Err(*EncodeError::expected("an object", value));
@@ -56,7 +56,7 @@ pub fn encode_message(schema: &Schema, id: TypeId, value: &Value) -> Result<Vec<
     Ok(encoder.out)
 }
 
-/// The type of a kind that can be written as protobuf.
+/// The type of a kind that has a protobuf form.
 pub(super) fn kind_id(schema: &Schema, api_version: &str, kind: &str) -> Result<TypeId, EncodeError> {
     let id = schema.kind(api_version, kind);
     id.filter(|id| schema[*id].has_protobuf()).ok_or_else(|| {
@@ -87,7 +87,7 @@ impl EncodeError {
         ))
     }
 
-    /// The same error, seen from the object around.
+    /// Prepends the enclosing path to the error.
     #[cold]
     pub(super) fn within(mut self: Box<Self>, outer: &str) -> Box<Self> {
         let separator = if self.path.is_empty() || self.path.starts_with('[') {
@@ -100,16 +100,16 @@ impl EncodeError {
     }
 }
 
-/// Whether something was written. An error is behind a pointer, so that every result on the way is small.
+/// The result of writing. The error is boxed, so that every `Result` on the way is small.
 pub(super) type Written = Result<(), Box<EncodeError>>;
 
 /// Appends messages to its output.
 pub(super) struct Encoder<'s> {
     pub(super) schema: &'s Schema,
     depth: usize,
-    /// The deepest it has been.
+    /// The deepest nesting so far.
     deepest: usize,
-    /// Whether the zeros of absent fields are copied.
+    /// True if the zeros of absent fields are copied.
     copies_zeros: bool,
     pub(super) out: Vec<u8>,
 }
@@ -125,7 +125,7 @@ impl<'s> Encoder<'s> {
         }
     }
 
-    /// One that looks at every field, absent ones too: what the others copy comes from it.
+    /// An encoder that visits every field, absent ones too. It makes the zeros the others copy.
     fn field_by_field(schema: &'s Schema) -> Self {
         Self {
             copies_zeros: false,
@@ -134,7 +134,7 @@ impl<'s> Encoder<'s> {
         }
     }
 
-    /// One message deeper.
+    /// Enters a nested message.
     pub(super) fn enter(&mut self) -> Written {
         if self.depth == MAX_DEPTH {
             return Err(EncodeError::new(format!(
@@ -150,7 +150,7 @@ impl<'s> Encoder<'s> {
         self.depth -= 1;
     }
 
-    /// Writes the fields of an object; `None` is Go's zero value of it.
+    /// Writes the fields of an object; `None` is Go's zero value.
     fn message(&mut self, id: TypeId, object: Option<&Map<String, Value>>) -> Written {
         let zeros = match self.copies_zeros {
             true => self.schema[id].zeros.get(self.schema, id),
@@ -170,7 +170,7 @@ impl<'s> Encoder<'s> {
         self.depth + zeros.depth <= MAX_DEPTH
     }
 
-    /// Writes the fields that an object has, and between them the zeros of those it has not.
+    /// Writes the fields an object has, with the zeros of absent ones between them.
     fn present_fields(&mut self, id: TypeId, object: &Map<String, Value>, zeros: &Zeros) -> Written {
         self.enter()?;
         let declared = &self.schema[id];
@@ -188,7 +188,7 @@ impl<'s> Encoder<'s> {
         Ok(())
     }
 
-    /// Appends zeros; most often there are none.
+    /// Appends zeros; usually there are none.
     #[inline]
     fn copy(&mut self, zeros: &[u8]) {
         if !zeros.is_empty() {
@@ -196,7 +196,7 @@ impl<'s> Encoder<'s> {
         }
     }
 
-    /// Writes the fields of a type, be they there or not.
+    /// Writes every field of a type, present or not.
     fn every_field(&mut self, id: TypeId, object: Option<&Map<String, Value>>) -> Written {
         self.enter()?;
         for field in self.schema[id].wire_fields() {
@@ -207,7 +207,7 @@ impl<'s> Encoder<'s> {
         Ok(())
     }
 
-    /// Writes a field of an object. An embedded type finds its fields in the same object.
+    /// Writes a field of an object. The fields of an embedded type are in the same object.
     fn declared_field(
         &mut self,
         field: &Field,
@@ -361,8 +361,8 @@ impl<'s> Encoder<'s> {
         put_varint(&mut self.out, value);
     }
 
-    /// Writes a message whose length is known only afterwards: most fit in one byte of length, longer ones are
-    /// moved to make room.
+    /// Writes a message whose length is known only afterwards. Most lengths fit one byte; longer messages are moved
+    /// to make room.
     pub(super) fn length_delimited(
         &mut self,
         number: u32,
@@ -416,7 +416,7 @@ impl<'s> Encoder<'s> {
             other => return Err(EncodeError::expected("a schema or a boolean", other)),
         };
         self.length_delimited(number, |encoder| {
-            // A schema allows what it describes.
+            // A schema implies `allows: true`.
             encoder.varint(1, u64::from(schema.is_some() || *value == Value::Bool(true)));
             match schema {
                 Some(schema) => encoder.length_delimited(2, |encoder| encoder.message(id, Some(schema))),
@@ -436,7 +436,7 @@ impl<'s> Encoder<'s> {
 }
 
 impl Shape {
-    /// Whether Go's zero value is nil, for which nothing is written.
+    /// True if Go's zero value is nil, for which nothing is written.
     fn is_nil_when_absent(&self) -> bool {
         matches!(
             self,

@@ -8,7 +8,7 @@ use super::primitive::{
     ProtobufError, ProtobufErrorKind, Reader, WireType, field_len, put_bytes, put_tag, put_varint,
 };
 
-/// What every enveloped body begins with.
+/// The prefix of every enveloped body.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
 
 pub(super) const TYPE_META: u32 = 1;
@@ -28,12 +28,12 @@ pub struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Opens an envelope.
+    /// Reads an envelope.
     pub fn read(bytes: &'a [u8]) -> Result<Self, ProtobufError> {
         Self::read_at(bytes, 0)
     }
 
-    /// Opens an envelope that starts `base` bytes into the outermost slice.
+    /// Reads an envelope that starts `base` bytes into the outermost slice.
     pub(super) fn read_at(bytes: &'a [u8], base: usize) -> Result<Self, ProtobufError> {
         let Some(rest) = bytes.strip_prefix(&MAGIC) else {
             return Err(no_magic(base));
@@ -59,14 +59,14 @@ impl<'a> Envelope<'a> {
         Ok(envelope)
     }
 
-    /// Appends the envelope, as the Go server writes it: all four fields, the last two empty.
+    /// Appends the envelope as a Go server writes it: all four fields, the last two empty.
     pub fn write(&self, out: &mut Vec<u8>) {
         self.write_beginning(self.raw.len(), out);
         out.extend_from_slice(self.raw);
         Self::write_end(out);
     }
 
-    /// Appends what comes before a message of this length, for one that is written in pieces.
+    /// Appends the bytes before a message of this length, which is written separately.
     pub fn write_beginning(&self, raw_len: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&MAGIC);
         self.put_type_meta(out);
@@ -74,13 +74,13 @@ impl<'a> Envelope<'a> {
         put_varint(out, raw_len as u64);
     }
 
-    /// Appends what comes behind the message.
+    /// Appends the bytes after the message.
     pub fn write_end(out: &mut Vec<u8>) {
         put_bytes(out, CONTENT_ENCODING, b"");
         put_bytes(out, CONTENT_TYPE, b"");
     }
 
-    /// How long the envelope is around a message of this length.
+    /// The length of the envelope around a message of this length.
     pub(super) fn len_around(&self, raw_len: usize) -> usize {
         let end = 2 * field_len(0);
         MAGIC.len() + field_len(self.type_meta_len()) + field_len(raw_len) + end
@@ -120,7 +120,7 @@ pub(super) fn type_meta(mut reader: Reader<'_>) -> Result<(&str, &str), Protobuf
     Ok((api_version, kind))
 }
 
-/// The raw bytes must be a plain protobuf message: nothing in Kubernetes sends another content in an envelope.
+/// The content must be a plain protobuf message: Kubernetes sends nothing else in an envelope.
 pub(super) fn check_content(number: u32, value: &[u8], offset: usize) -> Result<(), ProtobufError> {
     if value.is_empty() || number == CONTENT_TYPE && value == b"application/vnd.kubernetes.protobuf" {
         return Ok(());

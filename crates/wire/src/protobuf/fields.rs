@@ -1,35 +1,35 @@
-//! Walks one message beside its type: what is there, and what is not there but must be shown.
+//! Walks one message along its type: the fields that are present, and the absent ones JSON shows.
 //!
-//! Go writes fields in the order of their numbers, so message and type are merged like two sorted lists, without
-//! a look-up by name and without memory. Of the fields that JSON would not show, present zeros and most of the
-//! absent ones, nothing comes out. Unknown fields are passed over. A message in another order is an
-//! [`OutOfOrder`](ProtobufErrorKind::OutOfOrder) error, on which the caller turns to [`super::reorder`].
+//! Go writes fields by ascending number, so message and type are merged like two sorted lists, without look-up by
+//! name and without allocation. Fields JSON would omit (present zeros, most absent fields) are skipped, and so are
+//! unknown fields. A message in another order is an [`OutOfOrder`](ProtobufErrorKind::OutOfOrder) error; the caller
+//! then uses [`super::reorder`].
 
 use super::de::{Error, unexpected_wire_type};
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
 use crate::schema::{Field, NONE, Shown, Slot, Slots, Type};
 
-/// Messages within messages. No built-in kind comes near; only schemas of custom resources nest at will,
-/// and in JSON they meet the same limit.
+/// The deepest nesting of messages. Only the schemas of custom resources nest without bound, and in JSON they meet
+/// the same limit.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// The fields of one message. Its reader stands elsewhere, where values are read too.
+/// The fields of one message. The caller keeps the reader, because it reads the values too.
 #[derive(Clone)]
 pub(super) struct Fields<'s> {
     declared: &'s Type,
     /// The lowest number that may come next.
     next: u32,
-    /// The next number whose field is shown even when it is absent; [`NONE`] if there is none.
+    /// The next number whose field is shown even if absent; [`NONE`] if there is none.
     shown: u16,
 }
 
 /// One field that JSON shows.
 pub(super) enum Step<'s, 'a> {
-    /// The reader stands at the field's value; whoever takes the step reads it, a list to its end.
+    /// The reader is at the field's value; the caller reads it, a list as a whole.
     Present(&'s Slot, WireType),
     /// The message does not have the field.
     Absent(&'s Field),
-    /// The fields of this message belong to the outer object. It is empty when it is absent.
+    /// The fields of this message belong to the outer object. The reader is empty if the field is absent.
     Embedded(&'s Slot, Reader<'a>),
 }
 
@@ -44,14 +44,14 @@ impl<'s> Fields<'s> {
         }
     }
 
-    /// The slots of the type whose fields these are.
+    /// The slots of the message's type.
     #[inline(always)]
     pub(super) fn slots(&self) -> &'s Slots {
         &self.declared.slots
     }
 
-    /// The next field to show, if it is like nearly all: in the message, known, and in order. Otherwise nothing has
-    /// happened, and [`step`](Self::step) has to look. Nothing is called here, so that it takes few registers.
+    /// The next field to show, if it is present, known and in order, as nearly all are. Otherwise nothing is
+    /// consumed, and [`step`](Self::step) decides. Makes no calls, so that it needs few registers.
     #[inline(always)]
     pub(super) fn usual_step(&mut self, place: &mut Reader<'_>) -> Option<&'s Slot> {
         let slots = self.slots();
@@ -75,11 +75,11 @@ impl<'s> Fields<'s> {
         }
     }
 
-    /// The next field to show; `None` when all have been shown.
+    /// The next field to show; `None` after the last.
     #[inline(always)]
     pub(super) fn step<'a>(&mut self, place: &mut Reader<'a>) -> Result<Option<Step<'s, 'a>>, Error> {
         let slots = self.slots();
-        // Copies that the compiler can keep in registers: Go writes many zeros that are only passed over.
+        // Copies that the compiler can keep in registers: Go writes many zeros that are only skipped.
         let (mut reader, mut next, mut shown) = (place.clone(), self.next, self.shown);
         loop {
             if reader.is_empty() {
@@ -107,7 +107,7 @@ impl<'s> Fields<'s> {
                 return Err(out_of_order(number, reader.offset()));
             }
             if u32::from(shown) < number {
-                // The tag is read again when all that is missing before it has been shown.
+                // The tag is read again after the missing fields before it.
                 *place = at_tag;
                 return Ok(Some(self.absent(shown)));
             }
@@ -138,12 +138,12 @@ impl<'s> Fields<'s> {
         }
     }
 
-    /// Whether nothing is left, neither in the message nor to be shown without it.
+    /// True if nothing is left, in the message or to be shown without it.
     pub(super) fn is_done(&self, reader: &Reader<'_>) -> bool {
         reader.is_empty() && self.shown == NONE
     }
 
-    /// The field with that number, which is shown although it is absent.
+    /// Shows the absent field of that number.
     #[inline(never)]
     fn absent<'a>(&mut self, number: u16) -> Step<'s, 'a> {
         let slot = self.slots().at(u32::from(number));
@@ -155,7 +155,7 @@ impl<'s> Fields<'s> {
         }
     }
 
-    /// Looks at a field that is unknown, packed or laid out wrongly.
+    /// Handles a field that is unknown, packed or has the wrong wire type.
     #[cold]
     fn unusual<'a>(&self, mut reader: Reader<'a>) -> Result<Unusual<'a>, Error> {
         let Some((number, wire_type)) = reader.tag()? else {
@@ -178,15 +178,15 @@ fn out_of_order(number: u32, offset: usize) -> Error {
     ProtobufError { offset, kind }.into()
 }
 
-/// A field that has not the tag its type says.
+/// A field whose tag differs from its type's.
 enum Unusual<'a> {
-    /// Nobody knows it: the reader stands behind it.
+    /// Unknown: the reader is after it.
     Skipped(Reader<'a>),
-    /// It is a list whose numbers are packed into one value.
+    /// A list whose numbers are packed into one value.
     Packed,
 }
 
-/// Where the reader stands behind a floating-point number or a time that JSON leaves out because it is zero.
+/// The reader after a float or time that JSON omits because it is zero.
 #[inline(never)]
 fn behind_zero<'a>(mut reader: Reader<'a>, slot: &Slot) -> Result<Option<Reader<'a>>, Error> {
     let is_zero = match slot.shown {
@@ -196,8 +196,8 @@ fn behind_zero<'a>(mut reader: Reader<'a>, slot: &Slot) -> Result<Option<Reader<
     Ok(is_zero.then_some(reader))
 }
 
-/// Passes to the next tag if it has the given number: the next item of a repeated field, whose items are nearly
-/// always laid out as `usual`.
+/// Consumes the next tag if it has the given number: the next item of a repeated field, nearly always of wire type
+/// `usual`.
 #[inline(always)]
 pub(super) fn next_item(
     reader: &mut Reader<'_>,

@@ -1,4 +1,4 @@
-//! A protobuf watch stream: a length of four bytes, big endian, then one event.
+//! A protobuf watch stream: per event a four-byte big-endian length, then the event.
 
 use super::envelope::Envelope;
 use super::primitive::{
@@ -12,24 +12,24 @@ const LENGTH_BYTES: usize = 4;
 
 /// Cuts a body into frames; takes chunks of any size.
 ///
-/// A frame that lies within one chunk is a slice of that chunk.
+/// A frame within one chunk is a slice of that chunk.
 #[derive(Debug, Default)]
 pub struct FrameSplitter {
-    /// Part of a frame, its length in front.
+    /// Part of a frame, including its length.
     carry: Carry,
 }
 
-/// One event of a protobuf watch, its object still bytes.
+/// One event of a protobuf watch, its object undecoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchFrame<'a> {
-    /// The event's `type`, whatever it says.
+    /// The event's `type`, known or not.
     pub word: &'a str,
     /// The event's object.
     pub object: Envelope<'a>,
 }
 
 impl FrameSplitter {
-    /// The next frame without its length; `None` when the chunk is used up. Consumed bytes are taken off the front
+    /// The next frame without its length; `None` when the chunk is used up. Consumed bytes are removed from the front
     /// of `chunk`.
     pub fn next<'a, 'c: 'a>(&'a mut self, chunk: &mut &'c [u8]) -> Result<Option<&'a [u8]>, ProtobufError> {
         self.carry.start_next();
@@ -51,7 +51,7 @@ impl FrameSplitter {
         }
     }
 
-    /// An error if the stream ended within a frame.
+    /// Returns an error if the stream ended within a frame.
     pub fn finish(&self) -> Result<(), ProtobufError> {
         match self.carry.held().is_empty() {
             true => Ok(()),
@@ -62,7 +62,7 @@ impl FrameSplitter {
         }
     }
 
-    /// Bytes of the frame that starts here, its length included; `None` while that is not known.
+    /// The size of the frame, including its length field; `None` until that is known.
     fn size(&self, frame: &[u8]) -> Result<Option<usize>, ProtobufError> {
         let Some(length) = frame.first_chunk() else {
             return Ok(None);
@@ -117,7 +117,7 @@ pub fn write(event: &WatchFrame<'_>, out: &mut Vec<u8>) {
     write_end(out);
 }
 
-/// Appends what comes before an object's message of this length, for one that is written where it is sent from.
+/// Appends the bytes before an object's message of this length, which is sent separately.
 pub fn write_beginning(event: &WatchFrame<'_>, raw_len: usize, out: &mut Vec<u8>) {
     let object = event.object.len_around(raw_len);
     let extension = field_len(object);
@@ -131,7 +131,7 @@ pub fn write_beginning(event: &WatchFrame<'_>, raw_len: usize, out: &mut Vec<u8>
     event.object.write_beginning(raw_len, out);
 }
 
-/// Appends what comes behind the message.
+/// Appends the bytes after the message.
 pub fn write_end(out: &mut Vec<u8>) {
     Envelope::write_end(out);
 }

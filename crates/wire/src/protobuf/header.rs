@@ -1,7 +1,7 @@
-//! The header of an object: identity, version, labels, owners, read without decoding the rest.
+//! Reads the header of an object (identity, version, labels, owners) without decoding the rest.
 //!
-//! `ObjectMeta` is field 1 of every kind, so no schema is needed. The other fields of the object are passed over by
-//! their length; that they fit is checked, what is in them is not.
+//! `ObjectMeta` is field 1 of every kind, so no schema is needed. The other fields are skipped by their length; only
+//! the length is checked.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::TextPairs;
 /// Field of `ObjectMeta` in every object.
 pub const METADATA: u32 = 1;
 
-/// Fields of `ObjectMeta`, by ascending number as they are stored.
+/// Fields of `ObjectMeta`, by ascending number, the order in which they are stored.
 pub mod object_meta {
     /// `metadata.name`.
     pub const NAME: u32 = 1;
@@ -41,27 +41,26 @@ pub mod object_meta {
     pub const MANAGED_FIELDS: u32 = 17;
 }
 
-/// Reads the header from an object's own message (without envelope). `apiVersion` and `kind` stay empty: they
-/// travel in the envelope.
+/// Reads the header from an object's own message. `apiVersion` and `kind` are empty: they are in the envelope.
 pub fn header(bytes: &[u8]) -> Result<Header<'_>, ProtobufError> {
     let mut header = Header::default();
     each_metadata(bytes, |reader| read_metadata::<true>(reader, &mut header))?;
     Ok(header)
 }
 
-/// As [`header`], but labels, owners and finalizers are only checked: an object notes none of them.
+/// Like [`header`], but labels, owners and finalizers are only checked; [`Object`](crate::Object) does not keep them.
 pub(crate) fn identity(bytes: &[u8]) -> Result<Header<'_>, ProtobufError> {
     let mut header = Header::default();
     each_metadata(bytes, |reader| read_metadata::<false>(reader, &mut header))?;
     Ok(header)
 }
 
-/// Reads `metadata.annotations`, in the order they stand.
+/// Reads `metadata.annotations`, in order.
 pub fn annotations(bytes: &[u8]) -> Result<TextPairs<'_>, ProtobufError> {
     metadata_pairs(bytes, object_meta::ANNOTATIONS)
 }
 
-/// Reads `metadata.labels`, in the order they stand.
+/// Reads `metadata.labels`, in order.
 pub fn labels(bytes: &[u8]) -> Result<TextPairs<'_>, ProtobufError> {
     metadata_pairs(bytes, object_meta::LABELS)
 }
@@ -80,7 +79,7 @@ fn metadata_pairs(bytes: &[u8], field: u32) -> Result<TextPairs<'_>, ProtobufErr
     Ok(pairs)
 }
 
-/// Calls `read` with the object's metadata. A message that stands twice is one message, says protobuf.
+/// Calls `read` with the object's metadata. In protobuf, a message that occurs twice is merged.
 fn each_metadata<'a>(
     bytes: &'a [u8],
     mut read: impl FnMut(&mut Reader<'a>) -> Result<(), ProtobufError>,
@@ -95,7 +94,7 @@ fn each_metadata<'a>(
     Ok(())
 }
 
-/// `LISTS`: labels, owners and finalizers are kept.
+/// If `LISTS`, labels, owners and finalizers are kept.
 fn read_metadata<'a, const LISTS: bool>(
     reader: &mut Reader<'a>,
     header: &mut Header<'a>,
@@ -150,7 +149,7 @@ fn owner_reference(mut reader: Reader<'_>) -> Result<OwnerReference<'_>, Protobu
     Ok(owner)
 }
 
-/// A time; an empty message is Go's zero time, which means none.
+/// A time; an empty message is Go's zero time, which means unset.
 fn time(mut reader: Reader<'_>) -> Result<Option<Time>, ProtobufError> {
     let reader = &mut reader;
     if reader.is_empty() {

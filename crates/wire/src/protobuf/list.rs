@@ -1,12 +1,11 @@
-//! A list body in chunks of any size in, its items out as slices, undecoded.
+//! Splits a list body, in chunks of any size, into its items as slices, undecoded.
 //!
 //! ```text
 //! k8s\0  Unknown { 1: TypeMeta, 2: raw = PodList { 1: ListMeta, 2: item, 2: item, … }, 3, 4 }
 //! ```
 //!
-//! Lengths are known in advance, so nothing is searched: the splitter reads a tag and a length and hands out what
-//! follows. An item that lies within one chunk is a slice of that chunk; one that straddles chunks is put together
-//! once in a buffer that is used again.
+//! Lengths are known in advance: the splitter reads a tag and a length and returns what follows. An item within one
+//! chunk is a slice of that chunk; one that straddles chunks is assembled in a reused buffer.
 
 use watchkeeper_meta::ResourceVersion;
 
@@ -22,36 +21,36 @@ const ITEMS: u32 = 2;
 
 /// Cuts the items out of a protobuf list.
 ///
-/// It is used as its JSON sister is: call [`next`](Self::next) until a chunk is used up, then bring the next chunk,
-/// and [`finish`](Self::finish) at the end.
+/// Used like its JSON counterpart: call [`next`](Self::next) until a chunk is used up, continue with the next chunk,
+/// and call [`finish`](Self::finish) at the end.
 #[derive(Debug, Default)]
 pub struct ListSplitter {
     head: ListHead,
     state: State,
-    /// Where the list's message ends; `None` outside of it, in the envelope.
+    /// The end of the list's message; `None` outside of it, in the envelope.
     list_end: Option<usize>,
     list_seen: bool,
     /// Part of an item, or of a field of the head.
     carry: Carry,
 }
 
-/// What the next byte belongs to.
+/// The element the next byte belongs to.
 #[derive(Clone, Copy, Debug, Default)]
 enum State {
     /// The first four bytes.
     #[default]
     Magic,
-    /// A field's number and layout.
+    /// A field's number and wire type.
     Tag(Varint),
-    /// A number that is passed over.
+    /// A number that is skipped.
     Number(Varint),
     /// The length of a field.
     Length(Field, Varint),
-    /// Bytes of a field of which so many are still to come.
+    /// The bytes of a field, with the number still to come.
     Bytes(Field, usize),
 }
 
-/// A varint of which a part has been read.
+/// A partially read varint.
 #[derive(Clone, Copy, Debug, Default)]
 struct Varint {
     value: u64,
@@ -72,12 +71,12 @@ enum Field {
 }
 
 impl ListSplitter {
-    /// What the list has said about itself so far; all of it after [`finish`](Self::finish).
+    /// The list's own fields read so far; complete after [`finish`](Self::finish).
     pub fn head(&self) -> &ListHead {
         &self.head
     }
 
-    /// The next item; `None` when the chunk is used up. Consumed bytes are taken off the front of `chunk`.
+    /// The next item; `None` when the chunk is used up. Consumed bytes are removed from the front of `chunk`.
     pub fn next<'a, 'c: 'a>(&'a mut self, chunk: &mut &'c [u8]) -> Result<Option<&'a [u8]>, ProtobufError> {
         self.carry.start_next();
         while !chunk.is_empty() {
@@ -88,7 +87,7 @@ impl ListSplitter {
         Ok(None)
     }
 
-    /// An error unless the list has been seen and has ended: a body that was cut before it is not an empty list.
+    /// Returns an error unless the list has been seen and has ended: a body truncated before it is not an empty list.
     pub fn finish(&self) -> Result<(), ProtobufError> {
         match self.state {
             State::Tag(Varint { bits: 0, .. }) if self.list_end.is_none() && self.list_seen => Ok(()),
@@ -96,7 +95,7 @@ impl ListSplitter {
         }
     }
 
-    /// Moves on by one number, or by as much of a field as the chunk has; returns the last bytes of an item.
+    /// Consumes one number, or as much of a field as the chunk has; returns the last bytes of an item.
     fn step<'c>(&mut self, chunk: &mut &'c [u8]) -> Result<Option<&'c [u8]>, ProtobufError> {
         match self.state {
             State::Magic => self.magic(chunk)?,
@@ -197,7 +196,7 @@ impl ListSplitter {
         self.bytes(chunk, field, length)
     }
 
-    /// A field must end within the list it stands in.
+    /// A field must end within its list.
     fn check_room(&self, length: u64) -> Result<usize, ProtobufError> {
         let room = self.list_end.unwrap_or(usize::MAX) - self.carry.offset();
         match usize::try_from(length) {
@@ -209,7 +208,7 @@ impl ListSplitter {
     fn begin_list(&mut self, length: usize) -> Result<(), ProtobufError> {
         if std::mem::replace(&mut self.list_seen, true) {
             return Err(self.error(ProtobufErrorKind::Other(
-                "the list stands twice in its envelope".to_owned(),
+                "the list occurs twice in its envelope".to_owned(),
             )));
         }
         self.list_end = Some(self.carry.offset() + length);
@@ -243,7 +242,7 @@ impl ListSplitter {
         Ok(None)
     }
 
-    /// The next byte begins a field; behind the list's last byte, one of the envelope.
+    /// The next byte starts a field; after the list's last byte, one of the envelope.
     fn end_field(&mut self) {
         if self.list_end == Some(self.carry.offset()) {
             self.list_end = None;
@@ -251,7 +250,7 @@ impl ListSplitter {
         self.state = State::Tag(Varint::default());
     }
 
-    /// Notes a field of the head, which is held.
+    /// Stores a held field in the head.
     fn keep(&mut self, field: Field) -> Result<(), ProtobufError> {
         let (held, start) = (self.carry.held(), self.carry.start());
         match field {
@@ -270,7 +269,7 @@ impl ListSplitter {
         let (part, limit) = match field {
             Field::Item => ("an item", OBJECT_LIMIT),
             Field::TypeMeta | Field::Content(_) | Field::ListMeta => ("the head of a list", LIST_HEAD_LIMIT),
-            // The first is cut into items as it comes, the second is passed over: neither is held.
+            // The list is split as it arrives, other fields are skipped: neither is held.
             Field::List | Field::Other => return Ok(()),
         };
         match length > limit {
@@ -287,7 +286,7 @@ impl ListSplitter {
 
 impl Varint {
     fn push(&mut self, byte: u8) -> Result<(), ProtobufErrorKind> {
-        // The tenth byte holds the 64th bit alone.
+        // The tenth byte has only the 64th bit.
         if self.bits == 63 && byte > 1 {
             return Err(ProtobufErrorKind::VarintTooLong);
         }

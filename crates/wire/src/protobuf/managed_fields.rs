@@ -1,13 +1,13 @@
-//! Leaving `metadata.managedFields` out while copying an object: more than half of its bytes, read by nobody but
-//! the server's apply.
+//! Copies an object without its `metadata.managedFields`: more than half of its bytes, and used only by server-side
+//! apply.
 
 use super::header::{METADATA, object_meta};
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType, put_tag, put_varint};
 
-/// Appends the object's message to `out` without its `metadata.managedFields`; the length of the metadata is put
-/// right, all other bytes stay as they are.
+/// Appends the object's message to `out` without its `metadata.managedFields`; the length of the metadata is
+/// adjusted, all other bytes are unchanged.
 ///
-/// On an error `out` is as it was.
+/// On an error, `out` is unchanged.
 pub fn copy_without(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ProtobufError> {
     let before = out.len();
     copy_object(bytes, out).inspect_err(|_| out.truncate(before))
@@ -60,7 +60,7 @@ fn copy_object(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ProtobufError> {
 }
 
 fn copy_metadata(reader: Reader<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ProtobufError> {
-    // Nearly always one run stays, in front of the managed fields, or two, around them.
+    // Nearly always one run is kept, before the managed fields, or two, around them.
     let (mut kept_bytes, mut first, mut last) = (0, None, 0..0);
     each_kept_run(reader.clone(), |start, end| {
         kept_bytes += end - start;
@@ -80,7 +80,7 @@ fn copy_metadata(reader: Reader<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<
     each_kept_run(reader, |start, end| out.extend_from_slice(&bytes[start..end]))
 }
 
-/// Calls `keep` with the ends of each run of fields that stay.
+/// Calls `keep` with the ends of each run of kept fields.
 fn each_kept_run(mut reader: Reader<'_>, mut keep: impl FnMut(usize, usize)) -> Result<(), ProtobufError> {
     let mut run = reader.offset();
     loop {

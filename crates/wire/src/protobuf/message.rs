@@ -1,4 +1,4 @@
-//! A message and what it is: opened from an envelope or named by the caller, and then read in any of three ways.
+//! A message and its type, with the three ways to read it: into a Rust type, a JSON value or JSON text.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use super::{managed_fields, reorder, special, text, tree};
 use crate::schema::{Schema, TypeId};
 use crate::tree_size::is_large_message;
 
-/// An object's message beside its type.
+/// An object's message and its type.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     schema: &'a Schema,
@@ -21,13 +21,13 @@ pub struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Opens an enveloped body.
+    /// From an enveloped body.
     pub fn open(schema: &'a Schema, body: &'a [u8]) -> Result<Self, ProtobufError> {
         let envelope = Envelope::read(body)?;
         Self::of_kind(schema, envelope.api_version, envelope.kind, envelope.raw)
     }
 
-    /// A message without envelope, such as the item of a list, whose kind is known.
+    /// From a message of a known kind without an envelope, such as the item of a list.
     pub fn of_kind(
         schema: &'a Schema,
         api_version: &'a str,
@@ -45,7 +45,7 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// A message of a type that has no kind of its own, or whose kind is not to be shown.
+    /// From a message of a type that has no kind, or whose kind is not shown.
     pub fn of_type(schema: &'a Schema, id: TypeId, raw: &'a [u8]) -> Self {
         Self {
             schema,
@@ -56,13 +56,13 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Reads the message into any type that reads from the JSON form.
+    /// Decodes the message into a type that can be deserialized from the JSON form.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ProtobufError> {
         self.decode_or(|error| error)
     }
 
-    /// As [`decode`](Self::decode), with the caller's error: a decoded object is large, and every change of its
-    /// result's type moves it.
+    /// Like [`decode`](Self::decode), with the caller's error type: a decoded object is large, and each conversion of
+    /// the result would move it.
     #[inline]
     pub(crate) fn decode_or<T: DeserializeOwned, E>(
         &self,
@@ -77,7 +77,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Whether the message becomes a tree beyond [`TREE_LIMIT`](crate::tree_size::TREE_LIMIT).
+    /// True if the message would become a tree larger than [`TREE_LIMIT`](crate::tree_size::TREE_LIMIT).
     pub fn is_large(&self) -> bool {
         is_large_message(self.schema, self.id, self.raw)
     }
@@ -87,7 +87,7 @@ impl<'a> Message<'a> {
         self.tree(tree::NOTHING).or_else(|_| self.decode())
     }
 
-    /// The message as a JSON value without `metadata.managedFields`, which are passed over unread.
+    /// The message as a JSON value without `metadata.managedFields`, which are skipped.
     pub fn to_value_without_managed_fields(&self) -> Result<Value, ProtobufError> {
         self.tree(tree::MANAGED_FIELDS).or_else(|_| {
             let mut raw = Vec::with_capacity(self.raw.len());
@@ -96,7 +96,7 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// The message as a JSON value, if it is like all that are written; an error says no more than that it is not.
+    /// The message as a JSON value, by the fast path. An error means only that the fast path does not apply.
     fn tree(&self, left_out: &tree::Path) -> Result<Value, Error> {
         let mut members = Map::new();
         if let Some((api_version, kind)) = self.identity() {
@@ -108,8 +108,7 @@ impl<'a> Message<'a> {
         Ok(Value::Object(members))
     }
 
-    /// Appends the message as JSON text on one line, without a value in between. After an error, what was
-    /// appended is taken back.
+    /// Appends the message as JSON text on one line, without an intermediate value. On an error, `out` is unchanged.
     pub fn write_json(&self, out: &mut Vec<u8>) -> Result<(), ProtobufError> {
         let start = out.len();
         let mut write = |raw: &[u8]| {
@@ -127,7 +126,7 @@ impl<'a> Message<'a> {
 
     /// The message as JSON text on one line.
     pub fn to_json(&self) -> Result<Vec<u8>, ProtobufError> {
-        // JSON repeats the names of its fields: a pod takes a third more room than in protobuf.
+        // JSON repeats field names: a pod is a third larger than in protobuf.
         let mut out = Vec::with_capacity(self.raw.len() * 3 / 2 + 64);
         self.write_json(&mut out)?;
         Ok(out)
@@ -148,8 +147,8 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// The message in the order of Go if it could not be read for want of that order, which every known writer
-    /// keeps; any other error stands.
+    /// The message with its fields sorted, if that was the error; every known writer sorts them. Any other error is
+    /// returned.
     #[cold]
     fn reordered(&self, error: ProtobufError) -> Result<Vec<u8>, ProtobufError> {
         match error.kind {

@@ -1,14 +1,14 @@
-//! Tags, varints and length-delimited runs: the only three things Kubernetes' protobuf subset is made of.
+//! Tags, varints and length-delimited bytes: all that Kubernetes' protobuf subset consists of.
 //!
-//! [`Reader`] walks one message. It never allocates, never reads beyond its slice, and every error names the
-//! byte offset, counted from the start of the outermost slice, so that a bad field can be found in a dump.
+//! [`Reader`] walks one message. It never allocates and never reads beyond its slice. Every error names the byte
+//! offset from the start of the outermost slice, so that a bad field can be found in a dump.
 
 use crate::utf8;
 
-/// Longest varint: ten groups of seven bits hold 64.
+/// The longest varint: ten groups of seven bits hold 64.
 const VARINT_BYTES: usize = 10;
 
-/// How a field's value is laid out. Groups are obsolete and Kubernetes has none.
+/// The wire type of a field. Groups are obsolete, and Kubernetes has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireType {
     /// A number in groups of seven bits.
@@ -22,7 +22,7 @@ pub enum WireType {
 }
 
 impl WireType {
-    /// The three bits that say so in a tag.
+    /// The code in the low three bits of a tag.
     #[inline]
     pub(crate) const fn code(self) -> u32 {
         match self {
@@ -38,13 +38,13 @@ impl WireType {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid protobuf at byte {offset}: {kind}")]
 pub struct ProtobufError {
-    /// Where, from the start of the outermost slice.
+    /// The offset, from the start of the outermost slice.
     pub offset: usize,
-    /// What is wrong there.
+    /// The kind of error.
     pub kind: ProtobufErrorKind,
 }
 
-/// What can be wrong with a message.
+/// The kinds of error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtobufErrorKind {
@@ -60,7 +60,7 @@ pub enum ProtobufErrorKind {
     /// A group, or one of the two unassigned wire types.
     #[error("wire type {0} is not supported")]
     WireType(u8),
-    /// A known field has another wire type than its schema says.
+    /// A known field with another wire type than its schema's.
     #[error("field {number} has the wrong wire type")]
     UnexpectedWireType {
         /// The field's number.
@@ -72,13 +72,13 @@ pub enum ProtobufErrorKind {
         /// The field's number.
         number: u32,
     },
-    /// A field stands after one with a higher number, or a single field stands twice.
+    /// A field after one with a higher number, or a singular field twice.
     #[error("field {number} is out of order")]
     OutOfOrder {
         /// The field's number.
         number: u32,
     },
-    /// Messages nested deeper than any real object.
+    /// Messages nested deeper than allowed.
     #[error("nested deeper than {limit} messages")]
     TooDeep {
         /// The limit.
@@ -87,20 +87,20 @@ pub enum ProtobufErrorKind {
     /// A part larger than its limit.
     #[error("{part} is larger than {limit} bytes")]
     TooLarge {
-        /// Which part.
+        /// The part.
         part: &'static str,
         /// The limit.
         limit: usize,
     },
-    /// Anything a higher layer finds wrong with a well-formed message.
+    /// An error a higher layer finds in a well-formed message.
     #[error("{0}")]
     Other(String),
 }
 
 /// Reads the fields of one message in order.
 ///
-/// Its steps are inlined and hand nobody a reference to the reader: so a reader on the stack lives in registers.
-/// Kept in memory it would be written word by word and copied as a whole, on which processors stall.
+/// Its methods are inlined and pass on no reference to the reader, so a reader on the stack stays in registers. In
+/// memory it would be written word by word and copied as a whole, on which processors stall.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether every field has been read.
+    /// True if every field has been read.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         self.end - self.rest.len()
     }
 
-    /// What has not been read yet.
+    /// The unread bytes.
     #[inline(always)]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next field's number and layout; `None` at the end of the message.
+    /// The next field's number and wire type; `None` at the end of the message.
     #[inline]
     pub fn tag(&mut self) -> Result<Option<(u32, WireType)>, ProtobufError> {
         if self.is_empty() {
@@ -196,7 +196,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A varint of one or two bytes; `None` where there is no such.
+    /// A varint of one or two bytes; `None` if it is longer or truncated.
     #[inline(always)]
     pub(super) fn short_varint(&mut self) -> Option<u32> {
         match *self.rest {
@@ -212,7 +212,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A length-delimited run of bytes that is all there and shorter than 16 KiB; `None` where there is no such.
+    /// A complete length-delimited run shorter than 16 KiB; `None` otherwise.
     #[inline(always)]
     pub(super) fn short_bytes(&mut self) -> Option<&'a [u8]> {
         let length = self.short_varint()?;
@@ -221,7 +221,7 @@ impl<'a> Reader<'a> {
         Some(bytes)
     }
 
-    /// Passes over one byte, if it is this one.
+    /// Consumes one byte if it is the expected one.
     #[inline(always)]
     pub(super) fn skip_byte(&mut self, expected: u8) -> bool {
         match *self.rest {
@@ -233,13 +233,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Goes to where another reader of the same message stands.
+    /// Moves to the position of another reader of the same message.
     #[inline(always)]
     pub(super) fn go_to(&mut self, other: &Self) {
         self.rest = other.rest;
     }
 
-    /// Passes over a value that is the number 0, or has the length 0.
+    /// Consumes a value that is the number 0, or has the length 0.
     #[inline(always)]
     pub(super) fn skip_zero(&mut self) -> bool {
         match *self.rest {
@@ -247,7 +247,7 @@ impl<'a> Reader<'a> {
                 self.rest = rest;
                 true
             }
-            // A zero may be written in more bytes than it needs, though nobody does.
+            // A zero may be encoded in more bytes than necessary, though no writer does so.
             [0x80, ..] => match long_varint(self.rest) {
                 Ok((0, rest)) => {
                     self.rest = rest;
@@ -306,7 +306,7 @@ impl<'a> Reader<'a> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    /// Passes over a value of the given layout.
+    /// Skips a value of the given wire type.
     #[inline]
     pub fn skip(&mut self, wire_type: WireType) -> Result<(), ProtobufError> {
         match wire_type {
@@ -328,7 +328,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Why a varint cannot be read; small, so that it travels in a register.
+/// The reason a varint cannot be read; small enough for a register.
 #[derive(Clone, Copy)]
 enum VarintProblem {
     Truncated,
@@ -344,12 +344,12 @@ impl From<VarintProblem> for ProtobufErrorKind {
     }
 }
 
-/// A varint of any length, and what follows it. Out of line, so that the short case can be inlined everywhere.
+/// A varint of any length, and the bytes after it. Out of line, so that the short case can be inlined everywhere.
 #[inline(never)]
 fn long_varint(bytes: &[u8]) -> Result<(u64, &[u8]), VarintProblem> {
     let mut value = 0u64;
     for (index, &byte) in bytes.iter().take(VARINT_BYTES).enumerate() {
-        // The tenth byte holds the 64th bit alone.
+        // The tenth byte has only the 64th bit.
         if index == VARINT_BYTES - 1 && byte > 1 {
             return Err(VarintProblem::TooLong);
         }
@@ -374,7 +374,7 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends a field's number and layout.
+/// Appends a tag.
 #[inline]
 pub fn put_tag(out: &mut Vec<u8>, number: u32, wire_type: WireType) {
     put_varint(out, u64::from(number) << 3 | u64::from(wire_type.code()));
@@ -388,13 +388,13 @@ pub fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// How long a field of so many bytes is, if its number takes one byte, as those up to 15 do.
+/// The length of a field with `length` bytes of content and a one-byte tag (numbers up to 15).
 #[inline]
 pub fn field_len(length: usize) -> usize {
     1 + varint_len(length as u64) + length
 }
 
-/// How many bytes a varint takes.
+/// The number of bytes of a varint.
 #[inline]
 pub fn varint_len(value: u64) -> usize {
     // ceil(significant bits / 7), at least 1.

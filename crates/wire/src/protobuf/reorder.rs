@@ -1,14 +1,14 @@
-//! Copies a message into the order Go writes, so that the fast readers can take it.
+//! Copies a message with its fields sorted as Go writes them, for the fast readers.
 //!
-//! Fields are sorted by number, items of a repeated field keep their order, the last of several single values
-//! wins, and several single messages are merged, which is what their concatenation means. Unknown fields go.
+//! Items of a repeated field keep their order, the last of several scalar values wins, and several singular messages
+//! are merged by concatenation, as protobuf defines. Unknown fields are dropped.
 
 use super::de::Context;
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType, put_bytes, put_tag, put_varint};
 use super::special;
 use crate::schema::{Schema, Shape, TypeId};
 
-/// The same message in order.
+/// The same message with its fields sorted.
 pub(super) fn reorder(schema: &Schema, id: TypeId, raw: &[u8]) -> Result<Vec<u8>, ProtobufError> {
     let mut out = Vec::with_capacity(raw.len());
     message(Context::new(schema), id, Reader::new(raw), &mut out)?;
@@ -23,7 +23,7 @@ fn message(
 ) -> Result<(), ProtobufError> {
     let context = context.deeper(&reader)?;
     let declared = &context.schema[id];
-    // Position, layout and reader of every known field.
+    // Position, wire type and reader of every known field.
     let mut found: Vec<(usize, WireType, Reader<'_>)> = Vec::new();
     while let Some((number, wire_type)) = reader.tag()? {
         if let Some((position, _)) = declared.field_numbered(number) {
@@ -67,7 +67,7 @@ fn fits(shape: &Shape, wire_type: WireType) -> bool {
     wire_type == shape.wire_type() || wire_type == WireType::Bytes && matches!(shape, Shape::List(_))
 }
 
-/// Copies what several readers stand at as one value.
+/// Copies the values of several readers as one value.
 fn value(
     context: Context<'_>,
     shape: &Shape,
@@ -111,7 +111,7 @@ fn value(
     Ok(())
 }
 
-/// A union of a JSON schema and something else: the schemas within are brought into order.
+/// A union of a JSON schema and something else: the schemas within are sorted too.
 fn schema_or(context: Context<'_>, id: TypeId, shape: &Shape, body: &[u8]) -> Result<Vec<u8>, ProtobufError> {
     let (schema_number, other_number) = match shape {
         Shape::SchemaOrBool(_) => (2, 1),
@@ -139,7 +139,7 @@ fn schema_or(context: Context<'_>, id: TypeId, shape: &Shape, body: &[u8]) -> Re
             reader.skip(wire_type)?;
         }
     }
-    // Both orders are read; the schema stands first where its number does.
+    // Readers accept both orders; the schema comes first if its number is lower.
     schemas.append(&mut others);
     Ok(schemas)
 }

@@ -1,11 +1,10 @@
-//! Putting a version into an object's message while it is copied: stored objects have none.
+//! Copies an object's message with a resourceVersion inserted: stored objects have none.
 
 use super::header::METADATA;
 use super::header::object_meta::{MANAGED_FIELDS, RESOURCE_VERSION};
 use super::primitive::{ProtobufError, Reader, WireType, field_len, put_bytes, put_tag, put_varint};
 
-/// An object's message, taken apart where its version goes. Messages have their fields by ascending number, as Go writes
-/// them.
+/// An object's message, split where its version goes. Fields are sorted by number, as Go writes them.
 #[derive(Debug)]
 pub struct Apart<'a> {
     /// The metadata up to the version.
@@ -17,7 +16,7 @@ pub struct Apart<'a> {
 }
 
 impl<'a> Apart<'a> {
-    /// Takes a message apart.
+    /// Splits a message.
     pub fn of(message: &'a [u8]) -> Result<Self, ProtobufError> {
         let mut reader = Reader::new(message);
         let metadata = match reader.tag()? {
@@ -35,14 +34,14 @@ impl<'a> Apart<'a> {
         })
     }
 
-    /// How long the metadata is with a version, and with managed fields besides those it has.
+    /// The length of the metadata with a version and additional managed fields.
     pub fn metadata_len(&self, version: &str, managed: &[Vec<u8>]) -> usize {
-        // The number of managed fields takes two bytes.
+        // The tag of managed fields takes two bytes.
         let added: usize = managed.iter().map(|entry| field_len(entry.len()) + 1).sum();
         self.before.len() + field_len(version.len()) + self.after.len() + added
     }
 
-    /// Writes the metadata, as a field of the message.
+    /// Writes the metadata as a field of the message.
     pub fn write_metadata(&self, version: &str, managed: &[Vec<u8>], out: &mut Vec<u8>) {
         put_tag(out, METADATA, WireType::Bytes);
         put_varint(out, self.metadata_len(version, managed) as u64);
@@ -56,7 +55,7 @@ impl<'a> Apart<'a> {
     }
 }
 
-/// What stands before and behind the version in an object's metadata.
+/// The bytes before and after the version in an object's metadata.
 fn around_version(metadata: &[u8]) -> Result<(&[u8], &[u8]), ProtobufError> {
     let mut reader = Reader::new(metadata);
     let mut end = 0;

@@ -1,9 +1,9 @@
-//! A `serde` serializer that writes a message: the other half of [`super::de`].
+//! A `serde` serializer that writes a message, the counterpart of [`super::de`].
 //!
-//! What serializes has its fields in an order of its own and leaves out what is empty; Go has them by number and
-//! writes zeros. So every struct is written in two steps: its fields as they come, then, when it ends, in order
-//! with the zeros between them. Texts, numbers, structs, lists and maps go straight to bytes; the rare shapes
-//! (times, quantities, raw JSON) go through a value and [`super::encode`].
+//! A Rust struct has its fields in its own order and omits empty ones; Go sorts them by number and writes zeros.
+//! Every struct is therefore written in two steps: its fields as they come, then, at its end, sorted with the zeros
+//! between them. Texts, numbers, structs, lists and maps go straight to bytes; the rare shapes (times, quantities,
+//! raw JSON) go through a value and [`super::encode`].
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use super::envelope::Envelope;
 use super::primitive::{Reader, put_bytes};
 use crate::schema::{Field, Schema, Shape, TypeId};
 
-/// Writes a whole body from anything that writes the JSON form of an object of that kind.
+/// Encodes a whole body from a type that serializes as the JSON form of that kind.
 pub fn encode_as<T: Serialize + ?Sized>(
     schema: &Schema,
     api_version: &str,
@@ -89,7 +89,7 @@ impl<'e, 's> Tagged<'e, 's> {
     }
 }
 
-/// Writes a value of any shape. Whatever is not a plain message, list, map or scalar goes through a value.
+/// Writes a value of any shape. Anything but a plain message, list, map or scalar goes through a value.
 fn write<'s, T: Serialize + ?Sized>(
     encoder: &mut Encoder<'s>,
     shape: &'s Shape,
@@ -315,7 +315,7 @@ impl SerializeSeq for Items<'_, '_> {
         let done = write(self.encoder, self.shape, self.number, item);
         done.map_err(|error| error.within(&format!("[{}]", self.index)))?;
         if self.encoder.out.len() == before {
-            // An item that is null keeps its place, as a zero value.
+            // A null item keeps its place, as a zero value.
             self.encoder
                 .value(self.number, self.shape, &serde_json::Value::Null)?;
         }
@@ -328,16 +328,16 @@ impl SerializeSeq for Items<'_, '_> {
     }
 }
 
-/// The members of a message or of a map, written as they come and put in order at the end.
+/// The members of a message or of a map, written as they come and sorted at the end.
 struct Members<'e, 's> {
     encoder: &'e mut Encoder<'s>,
     what: What<'s>,
-    /// The tag of the whole.
+    /// The field number of the whole.
     number: u32,
-    /// From here on the output belongs to the members.
+    /// The offset in the output at which the members begin.
     start: usize,
     found: Vec<Member<'s>>,
-    /// The field that the next value of a map-like struct is for.
+    /// The field of the next value of a map-like struct.
     next: Option<&'s Field>,
 }
 
@@ -401,7 +401,7 @@ impl<'e, 's> Members<'e, 's> {
     }
 }
 
-/// Copies the fields of a message by ascending number, with zeros for what is missing.
+/// Copies the fields of a message by ascending number, with zeros for missing ones.
 fn in_order(encoder: &mut Encoder<'_>, id: TypeId, found: &[Member<'_>], written: &[u8]) -> Written {
     for field in encoder.schema[id].wire_fields() {
         match field.shape {
@@ -439,7 +439,7 @@ impl SerializeStruct for Members<'_, '_> {
     ) -> Result<(), EncodeError> {
         match self.what {
             What::Message(id) => match self.encoder.schema.field(id, name) {
-                // Fields without a number, kind and apiVersion among them, are not in the message.
+                // Fields without a number, such as `kind` and `apiVersion`, are not in the message.
                 Some(field) if field.number > 0 => self.field(field, value),
                 _ => Ok(()),
             },

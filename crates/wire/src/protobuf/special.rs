@@ -1,6 +1,6 @@
-//! The small messages whose JSON form is not an object: quantities, raw JSON, numbers-or-texts, map entries.
+//! The small messages whose JSON form is not an object: quantities, raw JSON, int-or-string, map entries.
 //!
-//! They are read in any order of their fields; they are too small to gain from more.
+//! Their fields are accepted in any order; they are too small for a fast path to pay.
 
 use super::envelope::Envelope;
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
@@ -8,16 +8,16 @@ use crate::schema::{Field, Schema, Shape, TypeId};
 use crate::utf8;
 use crate::values::Duration;
 
-/// The zero value of every shape but the repeated ones: the number 0, and a text or message of length 0.
+/// The zero value of every singular shape: the number 0, and a text or message of length 0.
 pub(super) static ZEROS: [u8; 8] = [0; 8];
 
-/// What JSON shows for a field that a message does not have.
+/// The JSON of a field that is absent from a message.
 pub(super) enum Absent {
     /// A pointer, list, map or bytes: nil in Go.
     Null,
-    /// A list of a list kind.
+    /// The items of a list kind.
     EmptyList,
-    /// Whatever reading [`ZEROS`] gives.
+    /// The value read from [`ZEROS`].
     Zero,
 }
 
@@ -32,15 +32,15 @@ impl Absent {
     }
 }
 
-/// Bytes of which Kubernetes knows no more than that they are an object.
+/// Undecoded bytes of an object.
 #[derive(Clone, Copy)]
 pub(super) struct Raw<'a> {
     pub(super) bytes: &'a [u8],
-    /// Where they start within the outermost slice.
+    /// Their offset within the outermost slice.
     pub(super) offset: usize,
 }
 
-/// `{1: bytes}`; `None` when they are missing or empty, which JSON shows as null.
+/// `{1: bytes}`; `None` if missing or empty, which JSON shows as null.
 pub(super) fn raw(mut reader: Reader<'_>) -> Result<Option<Raw<'_>>, ProtobufError> {
     let mut found = None;
     while let Some(tag) = reader.tag()? {
@@ -58,19 +58,19 @@ pub(super) fn raw(mut reader: Reader<'_>) -> Result<Option<Raw<'_>>, ProtobufErr
     Ok(found.filter(|raw| !raw.bytes.is_empty()))
 }
 
-/// An opened envelope that was found within a message.
+/// An envelope found within a message.
 pub(super) struct Nested<'a> {
     pub(super) envelope: Envelope<'a>,
-    /// Where its message starts within the outermost slice, for error messages.
+    /// The offset of its message within the outermost slice, for error messages.
     pub(super) offset: usize,
 }
 
-/// Opens a body that stands within a message, and finds its type.
+/// Opens an enveloped body within a message and finds its type.
 pub(super) fn open_nested<'a>(schema: &Schema, raw: Raw<'a>) -> Result<(Nested<'a>, TypeId), ProtobufError> {
     let envelope = Envelope::read_at(raw.bytes, raw.offset)?;
     let id = schema.kind(envelope.api_version, envelope.kind);
     let id = id.ok_or_else(|| unknown_kind(envelope.api_version, envelope.kind, raw.offset))?;
-    // An empty message may lie nowhere; then the envelope is the place to name.
+    // An empty message may have no position of its own; then the envelope's is used.
     let start = match envelope.raw.is_empty() {
         true => 0,
         false => envelope.raw.as_ptr() as usize - raw.bytes.as_ptr() as usize,
@@ -86,7 +86,7 @@ pub(super) fn unknown_kind(api_version: &str, kind: &str, offset: usize) -> Prot
     }
 }
 
-/// `{1: text}`; an empty text is zero.
+/// `{1: text}`; empty text is zero.
 pub(super) fn quantity(mut reader: Reader<'_>) -> Result<&str, ProtobufError> {
     let mut text = "";
     while let Some(tag) = reader.tag()? {
@@ -116,7 +116,7 @@ pub(super) enum IntOrString<'a> {
     String(&'a str),
 }
 
-/// `{1: which, 2: number, 3: text}`.
+/// `{1: type, 2: number, 3: text}`.
 pub(super) fn int_or_string(mut reader: Reader<'_>) -> Result<IntOrString<'_>, ProtobufError> {
     let (mut which, mut number, mut text) = (0, 0, "");
     while let Some(tag) = reader.tag()? {
@@ -139,7 +139,7 @@ pub(super) fn int_or_string(mut reader: Reader<'_>) -> Result<IntOrString<'_>, P
 /// A JSON schema or a list of something.
 pub(super) enum SchemaOr<'a> {
     Schema(Reader<'a>),
-    /// The reader stands at the first value with number 2.
+    /// The reader is at the first value with number 2.
     Items(Reader<'a>),
     Nothing,
 }
@@ -170,7 +170,7 @@ pub(super) fn schema_or_bool(mut reader: Reader<'_>) -> Result<(bool, Option<Rea
     Ok(found)
 }
 
-/// `{1: key, 2: value}`: the key, and a reader that stands at the value.
+/// `{1: key, 2: value}`: the key, and a reader at the value.
 pub(super) fn map_entry<'a>(
     mut reader: Reader<'a>,
     shape: &Shape,
@@ -192,7 +192,7 @@ pub(super) fn map_entry<'a>(
     Ok((key, value))
 }
 
-/// An entry as all writers leave it, with a value that has a length: the key, the value, nothing else.
+/// An entry as all writers write it, with a length-delimited value: key, value, nothing else.
 #[inline]
 fn usual_entry<'a>(mut reader: Reader<'a>, shape: &Shape) -> Option<(&'a str, Reader<'a>)> {
     const KEY: u8 = 1 << 3 | 2;
@@ -209,15 +209,15 @@ fn usual_entry<'a>(mut reader: Reader<'a>, shape: &Shape) -> Option<(&'a str, Re
     reader.is_empty().then_some((key, value))
 }
 
-/// A whole number that an integer can hold; not minus zero, which JSON tells apart.
+/// An integral float that fits an `i64`; not minus zero, which JSON distinguishes.
 pub(crate) fn whole(value: f64) -> Option<i64> {
-    // 2^63 as a float; beyond it a whole number is no i64.
+    // 2^63 as a float; integers from here on do not fit an `i64`.
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     let is_whole = value.fract() == 0.0 && value.abs() < LIMIT && !(value == 0.0 && value.is_sign_negative());
     is_whole.then_some(value as i64)
 }
 
-/// Passes over a field beyond the known ones; a known one with another layout is an error.
+/// Skips an unknown field; a known one with another wire type is an error.
 fn skip_unknown(
     reader: &mut Reader<'_>,
     number: u32,

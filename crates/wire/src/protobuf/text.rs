@@ -1,11 +1,10 @@
-//! From a message straight to JSON text: no value in between, texts copied once.
+//! Writes a message directly as JSON text, without an intermediate value.
 //!
-//! The text is the one Go writes, byte for byte, on one line: members stand in the order in which their fields are
-//! declared, and what a browser could take for markup is escaped. Raw JSON within a message is checked and copied,
-//! not parsed; that is most of an object's bytes when managed fields are among them.
+//! The text is Go's, byte for byte, on one line: members in the order of their declaration, HTML markup escaped. Raw
+//! JSON within a message is checked and copied, not parsed; with managed fields, that is most of an object's bytes.
 //!
-//! A message has its fields by number. Where a type declares them in another order, its members are written as they
-//! come and put in order at the end; their texts are mostly short.
+//! A message has its fields by number. If a type declares them in another order, its members are written as they come
+//! and sorted at the end.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -37,19 +36,19 @@ pub(super) fn write_json(
 
 struct Writer<'o> {
     out: &'o mut Vec<u8>,
-    /// The members written so far of every open object that has to be put in order, inner ones last.
+    /// The members written so far of every open object that must be sorted, inner ones last.
     members: Vec<Member>,
-    /// Where members are put in order.
+    /// The buffer in which members are sorted.
     ordered: Vec<u8>,
 }
 
-/// A member that has been written.
+/// A written member.
 #[derive(Clone, Copy)]
 struct Member {
-    /// The place of its field in the declaration.
+    /// The position of its field in the declaration.
     position: u16,
     start: usize,
-    /// Where the next one starts; known when all have been written.
+    /// The offset of the next one; set when all have been written.
     end: usize,
 }
 
@@ -74,7 +73,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The members of a message; those of an embedded one stand among them.
+    /// Writes the members of a message, those of embedded ones included.
     fn members(
         &mut self,
         context: Context<'_>,
@@ -116,7 +115,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Rewrites what stands behind `start` in the order of the members from `first` on.
+    /// Sorts the members from `first` on, which begin at `start` in the output.
     fn put_in_order(&mut self, start: usize, first: usize) {
         let members = &mut self.members[first..];
         let mut end = self.out.len();
@@ -215,7 +214,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The items of a repeated field. The reader stands at the first value if its layout is given, else at a tag.
+    /// The items of a repeated field. The reader is at the first value if the wire type is given, else at a tag.
     fn items(
         &mut self,
         context: Context<'_>,
@@ -266,7 +265,7 @@ impl Writer<'_> {
             self.comma();
             self.text(key);
             self.out.push(b':');
-            // A value that is missing is not nil in Go, only zero.
+            // A missing value is zero in Go, not nil.
             let mut value = value.unwrap_or(Reader::new(&ZEROS));
             self.value(context, shape, 2, &mut value)?;
             next = next_item(reader, number, WireType::Bytes)?;
@@ -308,13 +307,13 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Separates from what stands before, unless nothing does.
+    /// Writes a comma unless this is the first element.
     #[inline]
     fn comma(&mut self) {
         separate(self.out);
     }
 
-    /// A name of the schema needs no escapes.
+    /// Names of the schema need no escapes.
     #[inline]
     fn key(&mut self, name: &str) {
         self.comma();
@@ -352,7 +351,7 @@ impl Writer<'_> {
         self.out.push(b'"');
     }
 
-    /// Writes the character at which a text stands that may need an escape; returns its length.
+    /// Writes the next character, escaped if necessary; returns its length.
     fn character(&mut self, rest: &[u8]) -> usize {
         let escape: &[u8] = match rest {
             [b'"', ..] => b"\\\"",
@@ -368,7 +367,7 @@ impl Writer<'_> {
         1
     }
 
-    /// As [`character`](Self::character), for what is escaped in raw JSON too.
+    /// Like [`character`](Self::character), for characters that are escaped in raw JSON too.
     fn markup(&mut self, rest: &[u8]) -> usize {
         match rest {
             // The line separators U+2028 and U+2029, which end a line in JavaScript.
@@ -393,7 +392,7 @@ impl Writer<'_> {
     fn base64(&mut self, bytes: &[u8]) {
         self.out.push(b'"');
         let start = self.out.len();
-        // Four letters for three bytes, begun threes included.
+        // Four characters for every three bytes, rounded up.
         self.out.resize(start + bytes.len().div_ceil(3) * 4, 0);
         let written = STANDARD.encode_slice(bytes, &mut self.out[start..]).unwrap_or(0);
         self.out.truncate(start + written);
@@ -426,7 +425,7 @@ impl Writer<'_> {
         self.out.extend_from_slice(&digits[at..]);
     }
 
-    /// Go prints a whole number without a point; JSON has no word for what is not a number.
+    /// Go prints an integral float without a point; JSON has no NaN or infinity.
     fn float(&mut self, value: f64) {
         match special::whole(value) {
             Some(whole) => self.number(whole),
@@ -436,11 +435,11 @@ impl Writer<'_> {
         }
     }
 
-    /// Copies JSON without the space between its parts and without markup: one object is one line, whoever wrote it.
+    /// Copies raw JSON without white space between tokens and with markup escaped, so that an object is one line.
     fn compact(&mut self, json: &[u8]) {
         let is_space = |byte: u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
         let is_copied = |byte: u8| !is_space(byte) & !is_markup(byte);
-        // Many bytes are looked at together if none of them ends the look.
+        // A chunk without special bytes is copied at once.
         let mut chunks = json.chunks(LOOK_BYTES);
         if chunks.all(|chunk| chunk.iter().fold(true, |all, byte| all & is_copied(*byte))) {
             self.out.extend_from_slice(json);
@@ -462,10 +461,10 @@ impl Writer<'_> {
     }
 }
 
-/// Bytes of raw JSON that are looked at together.
+/// The chunk size for copying raw JSON.
 const LOOK_BYTES: usize = 128;
 
-/// A comma, unless nothing stands before.
+/// Writes a comma unless this is the first element.
 #[inline]
 fn separate(out: &mut Vec<u8>) {
     if !matches!(out.last(), Some(b'{' | b'[') | None) {
@@ -473,17 +472,17 @@ fn separate(out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a character that begins with this byte may need an escape within a text.
+/// True if a character that begins with this byte may need an escape within a string.
 fn needs_escape(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\' || is_markup(byte)
 }
 
-/// Whether a character that begins with this byte may be one that Go keeps from browsers.
+/// True if a character that begins with this byte may be one Go escapes for browsers.
 fn is_markup(byte: u8) -> bool {
     matches!(byte, b'<' | b'>' | b'&' | 0xe2)
 }
 
-/// What stands in a message as raw JSON must be JSON, or the text around it would not be.
+/// Raw JSON in a message must be valid, or the text around it would not be.
 fn checked_json(raw: Raw<'_>) -> Result<&str, ProtobufError> {
     let failed = |reason: String| ProtobufError {
         offset: raw.offset,

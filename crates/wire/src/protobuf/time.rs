@@ -1,7 +1,7 @@
 //! Times in protobuf, `{1: seconds, 2: nanoseconds}`, and their text in JSON.
 //!
-//! An empty message is Go's zero time, which JSON shows as null. So is the first second of the year 1, which
-//! is what the zero time really is.
+//! An empty message is Go's zero time, which JSON shows as null. So is the first second of the year 1, the value of
+//! Go's zero time.
 
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType, put_tag, put_varint};
 use crate::utf8;
@@ -10,7 +10,7 @@ use watchkeeper_meta::Time;
 /// 0001-01-01T00:00:00Z, Go's zero time.
 const ZERO_SECONDS: i64 = -62_135_596_800;
 
-/// 9999-12-31T23:59:59Z, the last second that RFC 3339 can name.
+/// 9999-12-31T23:59:59Z, the last second RFC 3339 can express.
 const LAST_SECONDS: i64 = 253_402_300_799;
 
 /// The first second of the year 0.
@@ -46,7 +46,7 @@ pub(super) fn read(mut reader: Reader<'_>) -> Result<Option<Time>, ProtobufError
     Ok((time.seconds != ZERO_SECONDS || time.nanos / 1000 != 0).then_some(time))
 }
 
-/// The seconds of a time in whole seconds from 1978 to 2106, which is written in eight bytes: nearly every time.
+/// The seconds of a time in whole seconds from 1978 to 2106, encoded in eight bytes: nearly every time.
 #[inline]
 fn usual_seconds(message: &[u8]) -> Option<i64> {
     const SECONDS: u8 = 1 << 3;
@@ -63,8 +63,8 @@ fn usual_seconds(message: &[u8]) -> Option<i64> {
     is_usual.then_some(value)
 }
 
-/// Whether the message is the zero time. Its seconds are negative and so take ten bytes behind their tag: a shorter
-/// message is another time, or wrong.
+/// True if the message is the zero time. Its negative seconds take ten bytes after their tag, so a shorter message is
+/// another time, or invalid.
 pub(super) fn is_zero(reader: Reader<'_>) -> Result<bool, ProtobufError> {
     match reader.rest().len() {
         0 => Ok(true),
@@ -111,7 +111,7 @@ impl TimeText {
         utf8::check(&self.bytes[..self.length]).expect("digits are ASCII")
     }
 
-    /// `2006-01-02T15:04:05`. A calendar crate prints the same, ten times slower, and a pod has ten times.
+    /// `2006-01-02T15:04:05`. A calendar crate prints the same ten times slower, and a pod has ten times.
     fn date_and_time(time: Time) -> Self {
         let mut bytes = *b"0000-00-00T00:00:00\0\0\0\0\0\0\0\0";
         let (days, second) = (
@@ -129,7 +129,7 @@ impl TimeText {
     }
 }
 
-/// As many decimal digits as there is room for, an even number.
+/// Fills `out`, of even length, with decimal digits.
 #[inline(always)]
 fn digits(out: &mut [u8], mut value: u32) {
     for pair in out.as_chunks_mut::<2>().0.iter_mut().rev() {
@@ -143,7 +143,7 @@ fn digits(out: &mut [u8], mut value: u32) {
 ///
 /// Years are counted from March, so that the leap day is the last of its year; 400 years have 146,097 days.
 fn civil(days: i64) -> (u32, u32, u32) {
-    // Days since 0000-03-01, and the first two months of the year 0 one cycle later.
+    // Days since 0000-03-01, plus one 400-year cycle, so that the first two months of the year 0 are not negative.
     let shifted = days + 719_468 + 146_097;
     let (cycle, day_of_cycle) = (shifted / 146_097 - 1, (shifted % 146_097) as u32);
     let year_of_cycle =

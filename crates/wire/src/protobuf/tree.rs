@@ -1,10 +1,9 @@
-//! A message as a tree of JSON values: what [`super::de`] gives to a visitor that takes anything, read straight into
-//! the tree.
+//! Reads a message directly into a tree of JSON values, the same tree [`super::de`] would produce.
 //!
-//! The server makes a tree of the stored object for every write. `serde` asks a visitor about each value and the
-//! visitor asks for each part again, which is half of the work; here a value is made where its shape is looked at. Only
-//! the shapes that every object has are read here, the others by [`super::de`]. So are messages that cannot be read,
-//! or are not in order: an error here says no more than that.
+//! The server builds this tree from the stored object for every write. Through `serde`, a visitor is asked about each
+//! value and asks for each part again, which is half of the work; here a value is made directly from its shape. Only
+//! the shapes every object has are read here, the others by [`super::de`], and so are malformed or unsorted messages:
+//! an error here means only that.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -17,10 +16,10 @@ use super::special::{self, Absent, IntOrString, ZEROS};
 use super::time::{self, TimeText};
 use crate::schema::{Field, Shape, Slots, TypeId};
 
-/// The numbers that lead to a field.
+/// The field numbers that lead to a field.
 pub(super) type Path = [u32];
 
-/// No field at all.
+/// No field.
 pub(super) const NOTHING: &Path = &[];
 
 /// `metadata.managedFields`.
@@ -83,7 +82,7 @@ fn add_members(
     }
 }
 
-/// What JSON shows for a field that the message does not have.
+/// The JSON of a field that is absent from the message.
 #[inline(never)]
 fn absent(context: Context<'_>, field: &Field) -> Result<Value, Error> {
     match Absent::of(field) {
@@ -96,13 +95,13 @@ fn absent(context: Context<'_>, field: &Field) -> Result<Value, Error> {
     }
 }
 
-/// A value that is to be read.
+/// A value to read.
 #[derive(Clone, Copy)]
 struct At<'s, 'p> {
     context: Context<'s>,
     shape: &'s Shape,
     number: u32,
-    /// What is left out within it.
+    /// The part of it to omit.
     left_out: &'p Path,
 }
 
@@ -116,7 +115,7 @@ impl<'s> At<'s, '_> {
         }
     }
 
-    /// Reads the value at which the reader stands, a list to its end.
+    /// Reads the value at the reader, a list as a whole.
     fn read(&self, wire_type: WireType, reader: &mut Reader<'_>) -> Result<Value, Error> {
         Ok(match self.shape {
             Shape::String(_) => Value::String(reader.text(self.number)?.to_owned()),
@@ -161,7 +160,7 @@ impl<'s> At<'s, '_> {
         }
     }
 
-    /// How many items follow each other: passing over one costs much less than a list that grows.
+    /// The number of consecutive items: skipping one costs much less than growing a list.
     fn count(&self, wire_type: WireType, mut reader: Reader<'_>) -> usize {
         let mut count = 1;
         while reader.skip(wire_type).is_ok()
@@ -177,7 +176,7 @@ impl<'s> At<'s, '_> {
         let mut entries = Map::new();
         loop {
             let (key, value) = special::map_entry(reader.message()?, value)?;
-            // A value that is missing is not nil in Go, only zero.
+            // A missing value is zero in Go, not nil.
             let mut value = value.unwrap_or(Reader::new(&ZEROS));
             entries.insert(key.to_owned(), at.read(wire_type, &mut value)?);
             match next_item(reader, self.number, WireType::Bytes)? {
@@ -188,7 +187,7 @@ impl<'s> At<'s, '_> {
         }
     }
 
-    /// Passes over the value, a list to its end.
+    /// Skips the value, a list as a whole.
     fn skip(&self, wire_type: WireType, reader: &mut Reader<'_>) -> Result<(), Error> {
         let mut cursor = de::Cursor::at(self.context, self.shape, self.number, wire_type, reader);
         cursor.skip()?;

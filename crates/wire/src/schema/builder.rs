@@ -1,7 +1,7 @@
-//! Makes a schema at run time, type by type: what custom resource definitions are compiled with.
+//! Builds a schema at run time, type by type, for custom resource definitions.
 //!
-//! Types that refer to each other get their identity before their fields are known. Types of another schema,
-//! such as a custom object's `metadata`, are copied with everything they refer to.
+//! Types that refer to each other get an id before their fields are known. Types of another schema, such as a custom
+//! object's `metadata`, are copied with everything they refer to.
 //!
 //! ```
 //! use watchkeeper_wire::schema::{Builder, Field, Schema, Shape, Type};
@@ -24,13 +24,13 @@ use std::collections::HashMap;
 
 use super::{Enum, EnumId, Kind, Schema, SchemaError, Shape, Slots, Text, Type, TypeId};
 
-/// A schema in the making.
+/// A schema under construction.
 #[derive(Debug, Default)]
 pub struct Builder {
     types: Vec<Option<Type>>,
     enums: Vec<Enum>,
     kinds: Vec<Kind>,
-    /// What has been imported already, by its name.
+    /// Imported types, by name.
     imported: HashMap<Text, TypeId>,
 }
 
@@ -40,31 +40,31 @@ impl Builder {
         Self::default()
     }
 
-    /// A type whose fields follow.
+    /// Declares a type whose fields follow.
     pub fn declare(&mut self) -> TypeId {
         self.types.push(None);
         TypeId::new(self.types.len() - 1)
     }
 
-    /// The fields of a declared type.
+    /// Defines the fields of a declared type.
     pub fn define(&mut self, id: TypeId, it: Type) {
         self.types[id.index()] = Some(it);
     }
 
-    /// A type whose fields are known.
+    /// Adds a type with its fields.
     pub fn add(&mut self, it: Type) -> TypeId {
         let id = self.declare();
         self.define(id, it);
         id
     }
 
-    /// A closed set of texts.
+    /// Adds an enumeration.
     pub fn add_enum(&mut self, it: Enum) -> EnumId {
         self.enums.push(it);
         EnumId::new(self.enums.len() - 1)
     }
 
-    /// Gives a type a kind of its own.
+    /// Gives a type its `apiVersion` and `kind`.
     pub fn kind(&mut self, api_version: impl Into<Text>, kind: impl Into<Text>, id: TypeId) {
         self.kinds.push(Kind {
             api_version: api_version.into(),
@@ -90,7 +90,7 @@ impl Builder {
         own
     }
 
-    /// Puts the types together. A type that was declared but not defined is an error.
+    /// Builds the schema. A type that was declared but not defined is an error.
     pub fn build(self) -> Result<Schema, SchemaError> {
         let types: Option<Vec<Type>> = self.types.into_iter().collect();
         let types = types.ok_or_else(|| SchemaError("a declared type was not defined".to_owned()))?;
@@ -120,7 +120,7 @@ mod tests {
     fn imported_types_bring_what_they_refer_to() {
         let builtin = Schema::builtin();
         let mut builder = Builder::new();
-        // Recursive, with unions, enumerations and maps.
+        // Recursive types, with unions, enumerations and maps.
         for name in [
             "apiextensions/v1.JSONSchemaProps",
             "core/v1.PodSpec",

@@ -1,6 +1,6 @@
-//! A schema as a file: what the generator writes and every program reads at start.
+//! The compiled schema file: written by the generator, read by every program at start.
 //!
-//! All numbers are varints. Texts stand once, in a table at the front, and are named by position:
+//! All numbers are varints. Texts are stored once, in a table at the front, and referred to by position:
 //!
 //! ```text
 //! "WKS1"  texts: count, (length, bytes)…
@@ -9,7 +9,7 @@
 //!         kinds: count, (apiVersion, kind, type)…
 //! ```
 //!
-//! The reader borrows its texts from the file, so that reading allocates little more than the arrays.
+//! The reader borrows its texts from the file, so reading allocates little more than the arrays.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,13 +22,13 @@ use crate::protobuf::primitive::{Reader, put_varint};
 
 const MAGIC: &[u8] = b"WKS1";
 
-/// More texts, types or fields than any file has.
+/// The limit on texts, types and fields; no file comes near.
 const MAX_LIST: usize = 1 << 14;
 
-/// Lists of lists of maps: no declared type nests deeper.
+/// The nesting limit of shapes: no declared type nests deeper.
 const SHAPE_DEPTH: usize = 8;
 
-/// Writes a schema; the same schema always gives the same bytes.
+/// Writes a schema; equal schemas give equal bytes.
 pub fn write(schema: &Schema) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.list(&schema.enums, Writer::enumeration);
@@ -85,7 +85,7 @@ impl Writer {
         self.number(index);
     }
 
-    /// Position plus one, so that 0 says that there is none.
+    /// Position plus one; 0 means none.
     fn optional_text(&mut self, text: &Option<Text>) {
         self.number(usize::from(text.is_some()));
         if let Some(text) = text {
@@ -215,7 +215,7 @@ impl File {
         mut read: impl FnMut(&mut Self) -> Result<T, SchemaError>,
     ) -> Result<Vec<T>, SchemaError> {
         let count = self.number()?;
-        // Sized at once, so that nothing is moved; a damaged count may not ask for more than a file can hold.
+        // Allocated at once; a damaged count cannot ask for more than a file can hold.
         let mut items = Vec::with_capacity(count.min(MAX_LIST));
         for _ in 0..count {
             items.push(read(self)?);

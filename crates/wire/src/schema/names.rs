@@ -1,8 +1,8 @@
-//! What has a name: a table that is asked for every member of every object, and for the kind of each.
+//! A hash table of names, looked up for every member of every object and for every kind.
 //!
-//! A name's first and last eight bytes and its length tell it apart from every other up to sixteen bytes, which nearly
-//! all are no longer than. So a look-up is a multiplication, a step or two through a table that is half empty, and two
-//! comparisons of words; a name is only read as a text where it is longer.
+//! A name's first and last eight bytes and its length identify it up to sixteen bytes, and nearly all names are no
+//! longer. A look-up is a multiplication, a step or two through a half-empty table and two comparisons of words; only
+//! longer names are compared as text.
 
 use super::Text;
 
@@ -10,32 +10,32 @@ use super::Text;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Names {
     names: Box<[Name]>,
-    /// As many places as a power of two. Where a name hashes to, or in the places behind it: its position among the names. [`VACANT`] ends the search.
+    /// Open addressing with a power of two of slots. Each holds the position of a name; [`VACANT`] ends the search.
     table: Box<[u16]>,
-    /// How far a hash is shifted so that as many bits are left as the table has places.
+    /// The shift that leaves as many bits of a hash as the table has slots.
     shift: u32,
 }
 
-/// A name and what has it.
+/// A name and the position it stands for.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Name {
     text: Text,
-    /// The position of the field that has the name, or of the embedded field to look further in.
+    /// The position of the field, or of the embedded field that contains it.
     position: u16,
     ends: Ends,
 }
 
-/// How a name begins and ends. Equal for two names of one length of at most [`TOLD_APART`] bytes only if they are equal.
+/// The ends of a name. Two names of equal length up to [`TOLD_APART`] bytes are equal if their ends are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Ends {
     first: u64,
     last: u64,
 }
 
-/// A place in the table without a name.
+/// An empty slot of the table.
 const VACANT: u16 = u16::MAX;
 
-/// Names up to this length have no byte that is not among their [`Ends`].
+/// Names up to this length are fully contained in their [`Ends`].
 const TOLD_APART: usize = 16;
 
 impl Names {
@@ -58,13 +58,13 @@ impl Names {
         built
     }
 
-    /// The position of what has this name.
+    /// The position of this name.
     #[inline]
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         let ends = Ends::of(name.as_bytes());
         let mut place = self.place_of(ends, name.len());
         loop {
-            // A table has vacant places; a type without names has no table.
+            // The table always has vacant slots; a type without names has no table.
             let found = self.names.get(usize::from(*self.table.get(place)?))?;
             if found.is(name, ends) {
                 return Some(usize::from(found.position));
@@ -75,7 +75,7 @@ impl Names {
 
     #[inline(always)]
     fn place_of(&self, ends: Ends, length: usize) -> usize {
-        // 2^64 divided by the golden ratio: it spreads the low bits of a word over its high ones.
+        // 2^64 divided by the golden ratio: spreads the low bits of a word over its high ones.
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
         let mixed = (ends.first ^ ends.last.rotate_left(29)).wrapping_add(length as u64);
         (mixed.wrapping_mul(SPREAD) >> self.shift) as usize
@@ -88,7 +88,7 @@ impl Name {
         Self { text, position, ends }
     }
 
-    /// The same name, seen from a type that embeds the one it is of.
+    /// The same name, seen from an embedding type.
     pub(super) fn within(self, position: u16) -> Self {
         Self { position, ..self }
     }
@@ -116,7 +116,7 @@ impl Ends {
                 last: u64::from(u32::from_le_bytes(*last)),
             };
         }
-        // Three bytes at most: the first, the one in the middle and the last are all of them.
+        // Three bytes at most: the first, the middle and the last are all of them.
         let byte = |at: usize| u64::from(name.get(at).copied().unwrap_or_default());
         Self {
             first: byte(0) | byte(name.len() / 2) << 8,

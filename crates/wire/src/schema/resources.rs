@@ -1,6 +1,6 @@
-//! What a Kubernetes server serves: the built-in resources with their names, verbs and subresources.
+//! The built-in resources of a Kubernetes server, with their names, verbs and subresources.
 //!
-//! The table is data for discovery, and for clients that need no discovery.
+//! Used for discovery, and by clients that need no discovery.
 
 use std::sync::LazyLock;
 
@@ -9,11 +9,11 @@ use watchkeeper_meta::{ApiResource, ApiSubresource, GroupVersion, Resource, Scop
 
 use super::Text;
 
-/// Every built-in resource, in the order in which discovery lists groups.
+/// Every built-in resource, in the order of groups in discovery.
 pub fn all() -> &'static [ApiResource] {
     static ALL: LazyLock<Box<[ApiResource]>> = LazyLock::new(|| {
         let lines = include_str!("../../schema/resources.jsonl").lines();
-        // The file is part of the program and a test reads it: an error here is a broken build.
+        // The file is part of the program and tested: an error here is a broken build.
         lines
             .map(|line| read(line).expect("the resource table is readable"))
             .collect()
@@ -58,14 +58,15 @@ struct Line {
 struct Part {
     name: Text,
     kind: Text,
-    /// Empty for the resource's own.
+    /// Empty if it is the resource's own.
     group_version: String,
     verbs: Vec<Text>,
 }
 
 fn read(line: &str) -> Result<ApiResource, serde_json::Error> {
     let line: Line = serde_json::from_str(line)?;
-    let GroupVersion { group, version } = group_version(&line.group_version);
+    let GroupVersion { group, version } = group_version(&line.group_version)?;
+    let subresources: Result<_, _> = line.subresources.into_iter().map(subresource).collect();
     Ok(ApiResource {
         resource: Resource {
             group,
@@ -82,22 +83,24 @@ fn read(line: &str) -> Result<ApiResource, serde_json::Error> {
         verbs: line.verbs,
         short_names: line.short_names,
         categories: line.categories,
-        subresources: line.subresources.into_iter().map(subresource).collect(),
+        subresources: subresources?,
     })
 }
 
-fn subresource(part: Part) -> ApiSubresource {
-    ApiSubresource {
+fn subresource(part: Part) -> Result<ApiSubresource, serde_json::Error> {
+    let has_own_place = !part.group_version.is_empty();
+    Ok(ApiSubresource {
         name: part.name,
         kind: part.kind,
-        group_version: (!part.group_version.is_empty()).then(|| group_version(&part.group_version)),
+        group_version: has_own_place
+            .then(|| group_version(&part.group_version))
+            .transpose()?,
         verbs: part.verbs,
-    }
+    })
 }
 
-fn group_version(text: &str) -> GroupVersion {
-    let (group, version) = text.split_once('/').unwrap_or(("", text));
-    GroupVersion::new(group.to_owned(), version.to_owned())
+fn group_version(text: &str) -> Result<GroupVersion, serde_json::Error> {
+    text.parse().map_err(serde::de::Error::custom)
 }
 
 #[cfg(test)]

@@ -1,68 +1,68 @@
-//! A type as the protobuf readers walk it: a table of its fields by number.
+//! The fields of a type by protobuf number, for the readers.
 //!
-//! A field has all that anybody wants to know about it and takes three cache lines; a slot has what readers want in
-//! half of one. Kubernetes numbers its fields nearly without gaps, so the number itself is the place in the table.
+//! A [`Field`] takes three cache lines; a slot has what readers need in half of one. Kubernetes numbers its fields
+//! nearly without gaps, so the number is the index.
 
 use super::{Field, Shape};
 use crate::protobuf::primitive::WireType;
 
-/// The fields of a type that protobuf carries, by number.
+/// The protobuf fields of a type, by number.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Slots {
-    /// One per number up to the highest, vacant where no field has it, and one beyond.
+    /// One per number up to the highest, vacant if no field has it, and one beyond.
     slots: Box<[Slot]>,
-    /// The names in JSON, one after the other: those of a type lie together.
+    /// The JSON names of a type, concatenated.
     names: Box<str>,
-    /// Whether the fields are declared by ascending number.
+    /// True if the fields are declared by ascending number.
     pub(crate) in_declared_order: bool,
 }
 
-/// What a reader must know about a field before it looks at the field itself.
+/// The facts a reader needs about a field before the field itself.
 #[derive(Clone, Debug, PartialEq)]
 #[repr(align(32))]
 pub(crate) struct Slot {
-    /// How a value looks.
+    /// The shape of the value.
     pub(crate) shape: Shape,
-    /// The tag as it stands in a message: number and layout. One of another number where the slot is vacant, so that
-    /// no tag that leads here equals it.
+    /// The tag in a message: number and wire type. In a vacant slot, a tag of another number, so that no tag that
+    /// leads here equals it.
     pub(crate) tag: u32,
-    /// Where the name in JSON starts among the names of the type.
+    /// Offset of the JSON name among the names of the type.
     name_start: u32,
-    /// The next higher number whose field is shown even when it is absent; [`NONE`] if there is none.
+    /// The next higher number whose field is shown even if absent; [`NONE`] if there is none.
     pub(crate) shown_after: u16,
     /// Position in the type's fields.
     pub(crate) field: u16,
     name_len: u8,
-    /// How a value, or an item of a list, is laid out.
+    /// The wire type of the value, or of an item of a list.
     pub(crate) wire_type: WireType,
-    /// Whether the field is a list, whose numbers may be packed.
+    /// True for a list, whose numbers may be packed.
     pub(crate) is_list: bool,
-    /// When JSON shows a value that is there.
+    /// The condition under which JSON shows a present value.
     pub(crate) shown: Shown,
 }
 
-/// Two of them share a cache line.
+/// Two slots share a cache line.
 const _: () = assert!(size_of::<Slot>() == 32);
 
-/// No field: above every number.
+/// No field: higher than every number.
 pub(crate) const NONE: u16 = u16::MAX;
 
-/// The highest number a field can have; the highest of a built-in type is far below. Slots take memory by number.
+/// The highest field number with a slot, far above that of any built-in type. It bounds the memory of the table.
 pub(super) const MAX_NUMBER: u32 = 4095;
 
-/// The longest name, in bytes, of a field that travels in protobuf.
+/// The longest name, in bytes, of a field in protobuf.
 pub(super) const MAX_NAME: usize = 255;
 
-/// Where no field is.
+/// The slot of no field.
 static VACANT: Slot = Slot::VACANT;
 
-/// When JSON shows a value that is there.
+/// The condition under which JSON shows a present value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     Always,
-    /// Unless the number, or the length of what follows, is zero.
+    /// Unless the number, or the length, is zero.
     UnlessZero,
-    /// Unless the floating-point number is zero.
+    /// Unless the float is zero.
     UnlessZeroFloat,
     /// Unless it is Go's zero time.
     UnlessZeroTime,
@@ -71,7 +71,7 @@ pub(crate) enum Shown {
 }
 
 impl Slots {
-    /// Leaves out fields that have no slot, see [`Field::has_slot`].
+    /// Skips fields that cannot have a slot, see [`Field::has_slot`].
     pub(super) fn new(fields: &[Field]) -> Self {
         let numbered = || {
             let all = fields.iter().enumerate();
@@ -99,7 +99,7 @@ impl Slots {
         }
     }
 
-    /// The slot with that number; a vacant one where no field has it.
+    /// The slot of that number; a vacant one if no field has it.
     #[inline(always)]
     pub(crate) fn at(&self, number: u32) -> &Slot {
         self.slots.get(number as usize).unwrap_or(&VACANT)
@@ -146,7 +146,7 @@ impl Slot {
         self.tag >> 3
     }
 
-    /// Whether a field has that number, which led here.
+    /// True if a field has that number, which led here.
     fn is_of(&self, number: u32) -> bool {
         self.number() == number
     }
@@ -168,8 +168,7 @@ impl Slot {
 }
 
 impl Field {
-    /// Whether JSON shows the field although it has no value, as Go does: structs always, others unless they
-    /// are `omitempty`.
+    /// True if JSON shows the field without a value, as Go does: structs always, others unless they are `omitempty`.
     pub(crate) fn shown_when_absent(&self) -> bool {
         if self.omit_zero {
             return false;
@@ -192,7 +191,7 @@ impl Field {
         }
     }
 
-    /// Whether a slot can hold the field: numbers and names have limits.
+    /// True if number and name are within the limits of a slot.
     pub(super) fn has_slot(&self) -> bool {
         self.number <= MAX_NUMBER && self.name.len() <= MAX_NAME
     }
@@ -219,7 +218,7 @@ impl Field {
 }
 
 impl Shape {
-    /// How a value, or an item of a list, is laid out.
+    /// The wire type of the value, or of an item of a list.
     #[inline]
     pub(crate) fn wire_type(&self) -> WireType {
         match self {

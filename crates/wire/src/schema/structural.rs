@@ -1,5 +1,5 @@
-//! Compiles the OpenAPI schema of a custom kind into the structure that built-in kinds have: in flows
-//! `openAPIV3Schema` of each version, out flow types that prune, apply and defaults walk like any other.
+//! Compiles the `openAPIV3Schema` of a custom kind's versions into the same structure as built-in kinds, for pruning,
+//! apply and defaulting.
 //!
 //! ```text
 //! {"type": "object", "properties": {"spec": {"type": "object", "properties": {
@@ -9,9 +9,8 @@
 //!   Widget.spec {tags: List(String), a set; more: Struct that keeps unknown fields}
 //! ```
 //!
-//! Whether the schema is one that Kubernetes would accept is for others to say; what cannot be understood here lets
-//! any value pass. How a list or map is merged that stands directly in another list or map is not carried over: such
-//! a one is merged as a whole.
+//! This module does not check that Kubernetes would accept the schema; parts it cannot interpret allow any value.
+//! Merge markers of a list or map directly within another list or map are ignored: such a value is merged as a unit.
 
 use serde_json::{Map, Value};
 
@@ -20,7 +19,7 @@ use super::{
 };
 use crate::limits::NESTING_LIMIT;
 
-/// The most fields of one object: positions of fields are 16 bits wide, and nobody writes more by hand.
+/// The largest number of fields of one object: positions of fields are 16 bits wide.
 pub const MAX_PROPERTIES: usize = 10_000;
 
 /// Compiles the versions of one custom kind into one schema.
@@ -46,7 +45,7 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// Without any version.
+    /// A compiler without versions.
     pub fn new() -> Self {
         Self::default()
     }
@@ -79,7 +78,7 @@ impl Compiler {
         Ok(Field {
             name: "metadata".into(),
             shape: Shape::Struct(self.builder.import(builtin, id)),
-            // Every object has metadata, one within another only if it says so.
+            // Every object has metadata; an embedded one only if it is present.
             pointer: is_within,
             omit_empty: is_within,
             ..Field::default()
@@ -121,7 +120,7 @@ impl Compiler {
         Ok(Field {
             name: name.to_owned().into(),
             shape: self.shape(schema, &format!("{owner}.{name}"), depth)?,
-            // Absent is never the same as zero.
+            // Absent always differs from zero.
             pointer: true,
             omit_empty: true,
             nullable: is_set(schema, "nullable"),
@@ -273,7 +272,7 @@ mod tests {
         );
     }
 
-    /// Anything, with the words of a schema in it.
+    /// Arbitrary JSON with the keywords of a schema.
     fn any_schema() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),

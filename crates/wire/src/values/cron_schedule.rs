@@ -1,12 +1,12 @@
-//! Schedules in cron's five fields, or by a name, and when they are due.
+//! Cron schedules, with five fields or by name, and their next times.
 //!
 //! ```text
 //! 30 4 1,15 * mon-fri      minute, hour, day of month, month, day of week
 //! @daily, @every 1h30m     names
 //! ```
 //!
-//! A day is meant if both its number and its weekday are, or either of them where both are restricted. Where clocks
-//! are set forward, what falls into the gap is left out; where they are set back, it happens twice.
+//! If day of month and day of week are both restricted, a day that matches either one matches. When clocks go
+//! forward, times in the gap are skipped; when they go back, times occur twice.
 
 use std::str::FromStr;
 
@@ -15,34 +15,34 @@ use watchkeeper_meta::quote;
 
 use super::Duration;
 
-/// Five years, as Kubernetes: a time that is further away, such as the 30th of February, never comes.
+/// Five years, as in Kubernetes: a time further away, such as the 30th of February, never comes.
 const HORIZON_YEARS: i32 = 5;
 
-/// When something is to be done.
+/// A cron schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CronSchedule(Kind);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
     Calendar(Calendar),
-    /// After so many seconds.
+    /// At an interval.
     Every(SignedDuration),
 }
 
-/// The minutes, hours, days of month, months and weekdays that are meant, a bit for each.
+/// The matching minutes, hours, days of month, months and weekdays, a bit for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Calendar {
     bits: [u64; 5],
-    /// Whether days of month and weekdays are both restricted: then either will do.
+    /// True if days of month and weekdays are both restricted: then either one may match.
     either_day: bool,
 }
 
-/// Why a schedule cannot be read, in Kubernetes' words.
+/// An invalid schedule, with Kubernetes' text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseScheduleError(String);
 
-/// What a field counts, with the names that some of its numbers have.
+/// The range of a field, with the names of its numbers.
 struct FieldRange {
     min: u32,
     max: u32,
@@ -82,7 +82,7 @@ const MONTHS: &[&str] = &[
 ];
 const DAYS: &[&str] = &["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// What names stand for.
+/// The named schedules.
 const NAMED: &[(&str, &str)] = &[
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
@@ -93,16 +93,16 @@ const NAMED: &[(&str, &str)] = &[
     ("@hourly", "0 * * * *"),
 ];
 
-/// What a field means.
+/// The values of a field.
 #[derive(Clone, Copy, Default)]
 struct Field {
     bits: u64,
-    /// Whether all of it is meant by a star, which restricts nothing.
+    /// True if the field is a star, which restricts nothing.
     is_star: bool,
 }
 
 impl CronSchedule {
-    /// The first time after this one, in its time zone; none within five years is none.
+    /// The first time after this one, in its time zone; `None` if there is none within five years.
     pub fn next_after(&self, after: &Zoned) -> Option<Zoned> {
         let calendar = match &self.0 {
             Kind::Calendar(calendar) => calendar,
@@ -176,7 +176,7 @@ fn read_name(name: &str) -> Result<CronSchedule, String> {
         return Err(format!("unrecognized descriptor: {name}"));
     };
     match duration.parse::<Duration>() {
-        // Never more often than every second.
+        // At most once per second.
         Ok(duration) => {
             let seconds = duration.to_std().unwrap_or_default().as_secs().max(1);
             let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
@@ -197,7 +197,7 @@ fn read_fields(schedule: &str) -> Result<CronSchedule, String> {
     }
     let mut fields = [Field::default(); 5];
     for ((field, text), range) in fields.iter_mut().zip(texts).zip(&FIELDS) {
-        // Go leaves out empty parts.
+        // Go skips empty parts.
         for part in text.split(',').filter(|part| !part.is_empty()) {
             let part = range.read(part)?;
             field.bits |= part.bits;
@@ -211,7 +211,7 @@ fn read_fields(schedule: &str) -> Result<CronSchedule, String> {
 }
 
 impl FieldRange {
-    /// `*`, `5`, `1-5`, each with a step behind a slash.
+    /// `*`, `5`, `1-5`, each with an optional step after a slash.
     fn read(&self, part: &str) -> Result<Field, String> {
         let mut halves = part.split('/');
         let span = halves.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Spans of time in Go's notation: `1h30m0s`, `1.5s`, `300ms`.
+//! Durations in Go's notation: `1h30m0s`, `1.5s`, `300ms`.
 //!
 //! Kubernetes keeps them as signed nanoseconds, about 292 years either way.
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// The units of the notation in nanoseconds. Both letters for micro are in use.
+/// The units in nanoseconds. Both letters for micro are in use.
 const UNITS: [(&str, u64); 8] = [
     ("ns", 1),
     ("us", 1_000),
@@ -21,47 +21,47 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3600 * NANOS_PER_SECOND),
 ];
 
-/// A signed span of time.
+/// A signed duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Duration {
     /// Its length.
     pub nanos: i64,
 }
 
-/// Text that is no span of time. The messages are Go's.
+/// Text that is not a duration. The messages are Go's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseDurationError {
-    /// No number where one is due, or a span longer than 292 years.
+    /// A missing number, or a duration longer than 292 years.
     #[error("time: invalid duration {text:?}")]
     Invalid {
-        /// What was given.
+        /// The text given.
         text: String,
     },
     /// A number without a unit.
     #[error("time: missing unit in duration {text:?}")]
     MissingUnit {
-        /// What was given.
+        /// The text given.
         text: String,
     },
-    /// A number with a unit that is none.
+    /// A number with an unknown unit.
     #[error("time: unknown unit {unit:?} in duration {text:?}")]
     UnknownUnit {
         /// The unit.
         unit: String,
-        /// What was given.
+        /// The text given.
         text: String,
     },
 }
 
 impl Duration {
-    /// Whole seconds; the longest span beyond.
+    /// Whole seconds, saturating.
     pub const fn from_seconds(seconds: i64) -> Self {
         Self {
             nanos: seconds.saturating_mul(NANOS_PER_SECOND as i64),
         }
     }
 
-    /// For waiting; `None` when negative.
+    /// As a standard duration; `None` if negative.
     pub fn to_std(self) -> Option<std::time::Duration> {
         u64::try_from(self.nanos)
             .ok()
@@ -70,7 +70,7 @@ impl Duration {
 }
 
 impl From<std::time::Duration> for Duration {
-    /// The longest span beyond 292 years.
+    /// Saturates at 292 years.
     fn from(duration: std::time::Duration) -> Self {
         Self {
             nanos: i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX),
@@ -103,7 +103,7 @@ impl FromStr for Duration {
             rest = after;
         }
         match negative {
-            // The one span that has no positive twin: -2^63.
+            // The one value without a positive counterpart: -2^63.
             true => Ok(Self {
                 nanos: (total as i64).wrapping_neg(),
             }),
@@ -114,7 +114,7 @@ impl FromStr for Duration {
     }
 }
 
-/// One number and its unit in nanoseconds, and what follows.
+/// One number with its unit, in nanoseconds, and the rest of the text.
 fn component<'a>(rest: &'a str, text: &str) -> Result<(u64, &'a str), ParseDurationError> {
     let invalid = || ParseDurationError::Invalid {
         text: text.to_owned(),

@@ -15,7 +15,7 @@ pub enum IntOrString {
     String(String),
 }
 
-/// Which way a percentage of a small total goes.
+/// The rounding of percentages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
     /// 25 % of 10 is 2.
@@ -24,13 +24,13 @@ pub enum Round {
     Up,
 }
 
-/// A text that cannot be scaled. The messages are the API server's.
+/// A text that is not a percentage. The messages are the API server's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScaleError {
     /// A text without a percent sign.
     #[error("invalid value for IntOrString: invalid type: string is not a percentage")]
     NotAPercentage,
-    /// A percent sign after something that is no whole number.
+    /// A percent sign after something other than an integer.
     #[error(
         "invalid value for IntOrString: invalid value {text:?}: strconv.Atoi: parsing {:?}: {reason}",
         text.strip_suffix('%').unwrap_or(text)
@@ -44,7 +44,7 @@ pub enum ScaleError {
 }
 
 impl IntOrString {
-    /// A command line's argument: a number if it is one.
+    /// From a command-line argument: a number if it is one.
     pub fn from_argument(text: &str) -> Self {
         match text.parse() {
             Ok(number) => Self::Int(number),
@@ -52,7 +52,7 @@ impl IntOrString {
         }
     }
 
-    /// The number, also when it is written as text; 0 for a name, as Kubernetes has it.
+    /// The number, also if written as text; 0 for a name, as in Kubernetes.
     pub fn int_value(&self) -> i32 {
         match self {
             Self::Int(number) => *number,

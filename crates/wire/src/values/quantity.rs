@@ -1,14 +1,14 @@
-//! Amounts of a resource: `500m` of a processor, `1536Mi` of memory, `12e6` of anything.
+//! Quantities: `500m` of a processor, `1536Mi` of memory, `12e6` of anything.
 //!
-//! A quantity is an exact decimal number, never a float, and the family of suffixes it was written with. It
-//! prints in canonical form: no fraction, the largest suffix that loses nothing.
+//! A quantity is an exact decimal number, never a float, with the suffix format it was written in. It prints in
+//! canonical form: no fraction, the largest suffix without loss.
 //!
 //! ```text
 //! typed      kept as            prints
 //! 1.5        15 · 10^-1         1500m
 //! 0.5Gi      536870912 · 10^0   512Mi
 //! 1.1n       2 · 10^-9          2n        finer than nano: rounded away from zero
-//! 8Ei        2^63-1             9223372036854775807   binary amounts are capped
+//! 8Ei        2^63-1             9223372036854775807   binary amounts are saturate
 //! ```
 
 use std::cmp::Ordering;
@@ -41,13 +41,13 @@ const DECIMAL_SUFFIXES: [(&str, i32); 10] = [
 /// The binary suffixes; each is 1024 times the one before.
 const BINARY_SUFFIXES: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// The suffixes a quantity was written with, and is printed with.
+/// The suffix format a quantity is printed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum QuantityFormat {
     /// `12M`: n, u, m, k, M, G, T, P, E.
     #[default]
     DecimalSi,
-    /// `12Mi`: Ki to Ei. Amounts below 1024, or with a fraction, print as decimal.
+    /// `12Mi`: Ki to Ei. Quantities below 1024, or with a fraction, print as decimal.
     BinarySi,
     /// `12e6`.
     DecimalExponent,
@@ -56,33 +56,33 @@ pub enum QuantityFormat {
 /// Text that is not a quantity. The messages are the API server's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseQuantityError {
-    /// Neither number nor suffix can be told apart.
+    /// The text does not split into number and suffix.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Format,
     /// More digits than a quantity can hold.
     #[error("unable to parse numeric part of quantity")]
     Numeric,
-    /// A suffix that is none, such as `1Kii`.
+    /// An unknown suffix, such as `1Kii`.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
 
-/// An exact amount. Two quantities are equal when their amounts are, however they are written.
+/// An exact quantity. Equality compares the amount, not the notation.
 #[derive(Clone, Debug, Default)]
 pub struct Quantity {
     amount: Amount,
     format: QuantityFormat,
-    /// The text as typed, where Kubernetes echoes it although it is not canonical (`1.500`, `+5`).
+    /// The text as written, if Kubernetes echoes it although it is not canonical (`1.500`, `+5`).
     typed: Option<Box<str>>,
 }
 
 impl Quantity {
-    /// A whole amount.
+    /// A whole number.
     pub fn new(value: i64, format: QuantityFormat) -> Self {
         Self::scaled(value, 0, format)
     }
 
-    /// Thousandths.
+    /// A number of thousandths.
     pub fn from_milli(value: i64, format: QuantityFormat) -> Self {
         Self::scaled(value, -3, format)
     }
@@ -95,17 +95,17 @@ impl Quantity {
         }
     }
 
-    /// The suffixes it prints with.
+    /// The suffix format it prints in.
     pub fn format(&self) -> QuantityFormat {
         self.format
     }
 
-    /// Whether it is nothing.
+    /// True if it is zero.
     pub fn is_zero(&self) -> bool {
         self.amount.coefficient == 0
     }
 
-    /// Whether it is less than nothing.
+    /// True if it is negative.
     pub fn is_negative(&self) -> bool {
         self.amount.negative
     }
@@ -130,7 +130,7 @@ impl Quantity {
         }
     }
 
-    /// The sum; `None` when it has more digits than a quantity can hold. Nothing takes the other's format.
+    /// The sum; `None` if it has more digits than a quantity can hold. Zero takes the other's format.
     pub fn checked_add(&self, other: &Self) -> Option<Self> {
         Some(Self {
             amount: self.amount.checked_add(other.amount)?,
@@ -139,7 +139,7 @@ impl Quantity {
         })
     }
 
-    /// The difference; `None` when it has more digits than a quantity can hold.
+    /// The difference; `None` if it has more digits than a quantity can hold.
     pub fn checked_sub(&self, other: &Self) -> Option<Self> {
         let mut negated = other.clone();
         negated.amount = Amount::new(
@@ -208,7 +208,7 @@ impl Serialize for Quantity {
 }
 
 impl<'de> Deserialize<'de> for Quantity {
-    /// Text or a number; nothing is zero.
+    /// Text or a number; null is zero.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Text;
         impl Visitor<'_> for Text {
@@ -258,7 +258,7 @@ fn write_decimal(f: &mut fmt::Formatter<'_>, amount: (u128, i32, usize)) -> fmt:
     let (coefficient, power, zeros) = amount;
     match DECIMAL_SUFFIXES.iter().find(|(_, suffix)| *suffix == power) {
         Some((name, _)) => write!(f, "{coefficient}{:0<zeros$}{name}", ""),
-        // No suffix beyond E: the exponent keeps the value.
+        // There is no suffix beyond E: print an exponent.
         None => write_exponent(f, amount),
     }
 }
@@ -278,7 +278,7 @@ mod tests {
 
     use super::*;
 
-    /// Typed and printed, as kubectl has them.
+    /// As typed and as printed by kubectl.
     const TABLE: &[(&str, &str)] = &[
         ("0", "0"),
         ("1", "1"),

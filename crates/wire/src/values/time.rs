@@ -1,8 +1,8 @@
-//! Times as Kubernetes' JSON has them, read by Go's rules and refused with Go's words.
+//! Times in Kubernetes' JSON, parsed by Go's rules, with Go's error texts.
 //!
-//! Go's reader is laxer than RFC 3339 in places (one digit is enough for an hour, a comma may start the
-//! fraction) and stricter in others (`T` and `Z` are capitals; a [`MicroTime`] has six digits, no more and no
-//! fewer). Both lists are short, so the reader follows the layout element by element, as Go does.
+//! Go's parser is laxer than RFC 3339 in places (one digit is enough for an hour, a comma may start the fraction) and
+//! stricter in others (`T` and `Z` are capitals; a [`MicroTime`] has exactly six digits). This parser follows the
+//! layout element by element, as Go does.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,9 +10,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use watchkeeper_meta::Time;
 
-/// What `metav1.Time` is read by.
+/// The layout of `metav1.Time`.
 const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
-/// What `metav1.MicroTime` is read by.
+/// The layout of `metav1.MicroTime`.
 const MICRO_LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
 
 /// `metav1.Time` in JSON: whole seconds in UTC, `null` when unset.
@@ -26,37 +26,37 @@ pub struct MicroTime(pub Option<Time>);
 /// Text that is not a time. The messages are Go's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadTimeError {
-    /// Something else stands where an element of the layout is due.
+    /// Another text than the layout's element.
     #[error("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {element:?}")]
     Element {
-        /// What was given.
+        /// The text given.
         text: String,
-        /// What a time looks like.
+        /// The layout.
         layout: &'static str,
-        /// From where on it is wrong.
+        /// The text from the error on.
         rest: String,
-        /// What was expected there.
+        /// The expected element.
         element: &'static str,
     },
-    /// An element no calendar or clock has.
+    /// An element out of its range.
     #[error("parsing time {text:?}: {element} out of range")]
     OutOfRange {
-        /// What was given.
+        /// The text given.
         text: String,
         /// `month`, `day`, `hour`, …
         element: &'static str,
     },
-    /// The time ends before the text does.
+    /// Text after the end of the time.
     #[error("parsing time {text:?}: extra text: {rest:?}")]
     ExtraText {
-        /// What was given.
+        /// The text given.
         text: String,
-        /// What is left.
+        /// The extra text.
         rest: String,
     },
 }
 
-/// Reads a `metav1.Time`: any fraction is accepted.
+/// Parses a `metav1.Time`: any fraction is accepted.
 pub fn read_time(text: &str) -> Result<Time, ReadTimeError> {
     let mut reader = Reader::new(text, LAYOUT);
     let seconds = reader.date_and_clock()?;
@@ -64,7 +64,7 @@ pub fn read_time(text: &str) -> Result<Time, ReadTimeError> {
     reader.zoned(seconds, nanos)
 }
 
-/// Reads a `metav1.MicroTime`: six digits of a second.
+/// Parses a `metav1.MicroTime`: exactly six digits of a second.
 pub fn read_micro_time(text: &str) -> Result<Time, ReadTimeError> {
     let mut reader = Reader::new(text, MICRO_LAYOUT);
     let seconds = reader.date_and_clock()?;
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the zone, which ends the text.
+    /// Parses the zone, which ends the text.
     fn zoned(&mut self, seconds: i64, nanos: i32) -> Result<Time, ReadTimeError> {
         let offset = self.zone()?;
         match self.rest {
@@ -169,7 +169,7 @@ impl<'a> Reader<'a> {
         else {
             return Err(self.unexpected(self.rest, "Z07:00"));
         };
-        // Go's bounds, generous as they are.
+        // Go's bounds.
         self.within("time zone offset hour", hours, 0..=24)?;
         self.within("time zone offset minute", minutes, 0..=60)?;
         self.rest = &self.rest[6..];
@@ -233,7 +233,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// `digits` after the point, nine of them at most.
+/// Nanoseconds from at most nine `digits` after the point.
 fn nanos(digits: &str) -> i32 {
     format!("{digits:0<9}").parse().unwrap_or(0)
 }
@@ -263,7 +263,7 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     year * 365 + leap_days + (month * 153 + 2) / 5 + day - 1 - 719_468
 }
 
-/// The two differ in their layout alone.
+/// The two types differ only in their layout.
 macro_rules! json_time {
     ($name:ident, $read:ident, $print:ident) => {
         impl FromStr for $name {

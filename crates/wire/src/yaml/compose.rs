@@ -1,7 +1,7 @@
-//! Events into a value: maps, lists, anchors, aliases and merge keys.
+//! Composes events into a value: maps, lists, anchors, aliases and merge keys.
 //!
-//! An anchor keeps a copy of its value; an alias copies it again. Both are charged to [`ALIAS_LIMIT`], by text
-//! and nodes, before the copy is made.
+//! An anchor keeps a copy of its value; an alias copies it again. Both count towards [`ALIAS_LIMIT`], by text and
+//! nodes, before the copy is made.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,23 +15,23 @@ use super::{ALIAS_LIMIT, DuplicateKey, Mode, YamlError, YamlErrorKind, float, sc
 use crate::limits::NESTING_LIMIT;
 use crate::tree_size::{ITEM, MEMBER, OBJECT, TREE_LIMIT};
 
-/// What a node adds to its text when it is copied.
+/// The weight of a node, in addition to its text, when it is copied.
 const NODE_WEIGHT: usize = 32;
 
-/// What to make of a second document in the same text.
+/// The treatment of a second document in the same text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
     Ignored,
     Refused,
 }
 
-/// A fault and its line within the text, from 0.
-pub(super) struct Fault {
+/// An error and its line within the text, from 0.
+pub(super) struct LineError {
     line: u64,
     kind: YamlErrorKind,
 }
 
-impl Fault {
+impl LineError {
     fn new(line: u64, kind: YamlErrorKind) -> Self {
         Self { line, kind }
     }
@@ -46,12 +46,12 @@ impl Fault {
     }
 }
 
-/// The first document of a text, with the keys it sets twice; `None` if there is none.
+/// The first document of a text, with its duplicate keys; `None` if there is none.
 pub(super) fn document(
     text: &str,
     mode: Mode,
     rest: Rest,
-) -> Result<Option<(Value, Vec<DuplicateKey>)>, Fault> {
+) -> Result<Option<(Value, Vec<DuplicateKey>)>, LineError> {
     let ended = end_last_line(text);
     let mut composer = Composer::new(&ended);
     composer.has_added_break = ended.len() > text.len();
@@ -60,7 +60,7 @@ pub(super) fn document(
         composer.end()?;
     }
     match composer.duplicates.first() {
-        Some(first) if mode == Mode::Strict => Err(Fault::new(
+        Some(first) if mode == Mode::Strict => Err(LineError::new(
             first.line as u64 - 1,
             YamlErrorKind::Duplicates(composer.duplicates),
         )),
@@ -68,9 +68,9 @@ pub(super) fn document(
     }
 }
 
-/// The text with its last line ended: the scanner panics where a block text runs into the end of the input.
+/// The text with its last line terminated: the scanner panics if a block scalar runs into the end of the input.
 ///
-/// A last line of spaces is left alone, because an added break would count in a block text above it.
+/// A last line of spaces is left alone, because an added line break would count in a block scalar above it.
 fn end_last_line(text: &str) -> Cow<'_, str> {
     let last = text.rsplit(['\n', '\r']).next().unwrap_or_default();
     match last.trim_matches(' ').is_empty() {
@@ -81,7 +81,7 @@ fn end_last_line(text: &str) -> Cow<'_, str> {
 
 struct Composer<'a> {
     parser: Parser<&'a [u8]>,
-    /// The last break of the text is ours; it is not part of a block text.
+    /// The last line break of the text was added; it is not part of a block scalar.
     has_added_break: bool,
     /// Bytes of the text.
     length: usize,
@@ -91,9 +91,9 @@ struct Composer<'a> {
     depth: u32,
     /// Text and nodes copied so far.
     copied: usize,
-    /// How large the tree is, as [`tree_size`](crate::tree_size) counts.
+    /// The size of the tree, in the units of [`tree_size`](crate::tree_size).
     size: usize,
-    /// Where the last event ended, from 0.
+    /// The line of the end of the last event, from 0.
     line: u64,
 }
 
@@ -103,20 +103,20 @@ enum Anchor {
     Closed(Node),
 }
 
-/// A value, and what a copy of it costs.
+/// A value and the cost of copying it.
 #[derive(Clone)]
 struct Node {
     value: Value,
     /// Text and nodes.
     weight: usize,
-    /// Maps and lists within each other; 0 for a scalar.
+    /// The nesting of maps and lists; 0 for a scalar.
     height: u32,
 }
 
 impl<'a> Composer<'a> {
     fn new(text: &'a str) -> Self {
         let mut parser = Parser::new();
-        // Said, not guessed: the guess takes any text that starts with byte EF for a broken mark.
+        // Set explicitly: detection takes any text that starts with byte EF for a broken byte order mark.
         parser.set_encoding(Encoding::Utf8);
         parser.set_input(text.as_bytes());
         Self {
@@ -132,7 +132,7 @@ impl<'a> Composer<'a> {
         }
     }
 
-    fn document(&mut self) -> Result<Option<Value>, Fault> {
+    fn document(&mut self) -> Result<Option<Value>, LineError> {
         loop {
             let event = self.event()?;
             match event.data {
@@ -146,28 +146,31 @@ impl<'a> Composer<'a> {
         }
     }
 
-    /// Nothing but the end may follow.
-    fn end(&mut self) -> Result<(), Fault> {
+    /// Only the end may follow.
+    fn end(&mut self) -> Result<(), LineError> {
         loop {
             let event = self.event()?;
             match event.data {
                 EventData::StreamEnd => return Ok(()),
                 EventData::DocumentStart { .. } => {
-                    return Err(Fault::new(event.start_mark.line, YamlErrorKind::SecondDocument));
+                    return Err(LineError::new(
+                        event.start_mark.line,
+                        YamlErrorKind::SecondDocument,
+                    ));
                 }
                 _ => {}
             }
         }
     }
 
-    fn event(&mut self) -> Result<Event, Fault> {
-        // The scanner panics at a tag before a comma, as in `[!a,b]`. Its state is not used again after that.
+    fn event(&mut self) -> Result<Event, LineError> {
+        // The scanner panics at a tag before a comma, as in `[!a,b]`. Its state is not used after that.
         let parsed = catch_unwind(AssertUnwindSafe(|| self.parser.parse()));
         let event = match parsed {
-            Ok(event) => event.map_err(|error| scanner_fault(&error))?,
+            Ok(event) => event.map_err(|error| scanner_error(&error))?,
             Err(_) => {
                 let problem = "did not find expected ',' or ']'";
-                return Err(Fault::new(
+                return Err(LineError::new(
                     self.line,
                     YamlErrorKind::Syntax {
                         problem,
@@ -192,7 +195,7 @@ impl<'a> Composer<'a> {
         event
     }
 
-    fn node(&mut self, event: Event) -> Result<Node, Fault> {
+    fn node(&mut self, event: Event) -> Result<Node, LineError> {
         let line = event.start_mark.line;
         match event.data {
             EventData::Alias { anchor } => self.alias(&anchor, line),
@@ -205,7 +208,7 @@ impl<'a> Composer<'a> {
             } => {
                 let weight = NODE_WEIGHT + value.len();
                 let value = scalar::resolve(tag.as_deref(), plain_implicit, value)
-                    .map_err(|kind| Fault::new(line, kind))?;
+                    .map_err(|kind| LineError::new(line, kind))?;
                 self.anchored(anchor, line, |_| {
                     Ok(Node {
                         value,
@@ -216,7 +219,7 @@ impl<'a> Composer<'a> {
             }
             EventData::SequenceStart { anchor, .. } => self.anchored(anchor, line, Self::sequence),
             EventData::MappingStart { anchor, .. } => self.anchored(anchor, line, Self::mapping),
-            _ => Err(Fault::new(
+            _ => Err(LineError::new(
                 line,
                 YamlErrorKind::Syntax {
                     problem: "did not find expected node content",
@@ -226,28 +229,28 @@ impl<'a> Composer<'a> {
         }
     }
 
-    /// Reads a node and keeps a copy if it has a name.
+    /// Reads a node and keeps a copy if it has an anchor.
     fn anchored(
         &mut self,
         anchor: Option<String>,
         line: u64,
-        read: impl FnOnce(&mut Self) -> Result<Node, Fault>,
-    ) -> Result<Node, Fault> {
+        read: impl FnOnce(&mut Self) -> Result<Node, LineError>,
+    ) -> Result<Node, LineError> {
         let Some(name) = anchor else {
             return read(self);
         };
         self.anchors.insert(name.clone(), Anchor::Open);
         let node = read(self)?;
         if self.copied + node.weight > ALIAS_LIMIT {
-            return Err(Fault::new(line, YamlErrorKind::TooManyAliases));
+            return Err(LineError::new(line, YamlErrorKind::TooManyAliases));
         }
         self.copied += node.weight;
         self.anchors.insert(name, Anchor::Closed(node.clone()));
         Ok(node)
     }
 
-    fn alias(&mut self, name: &str, line: u64) -> Result<Node, Fault> {
-        let fail = |kind| Err(Fault::new(line, kind));
+    fn alias(&mut self, name: &str, line: u64) -> Result<Node, LineError> {
+        let fail = |kind| Err(LineError::new(line, kind));
         let node = match self.anchors.get(name) {
             Some(Anchor::Closed(node)) => node,
             Some(Anchor::Open) => return fail(YamlErrorKind::RecursiveAnchor(name.to_owned())),
@@ -263,7 +266,7 @@ impl<'a> Composer<'a> {
         Ok(node.clone())
     }
 
-    fn sequence(&mut self) -> Result<Node, Fault> {
+    fn sequence(&mut self) -> Result<Node, LineError> {
         let mut items = Vec::new();
         let (mut weight, mut height) = (NODE_WEIGHT, 1);
         loop {
@@ -282,7 +285,7 @@ impl<'a> Composer<'a> {
         }
     }
 
-    fn mapping(&mut self) -> Result<Node, Fault> {
+    fn mapping(&mut self) -> Result<Node, LineError> {
         self.grow(OBJECT)?;
         let mut map = Map::new();
         let (mut weight, mut height) = (NODE_WEIGHT * OBJECT, 1);
@@ -311,8 +314,8 @@ impl<'a> Composer<'a> {
         }
     }
 
-    /// The weight and the name of a key.
-    fn key(&mut self, event: Event) -> Result<(usize, Key), Fault> {
+    /// The weight and the text of a key.
+    fn key(&mut self, event: Event) -> Result<(usize, Key), LineError> {
         let line = event.start_mark.line;
         if let EventData::Scalar {
             anchor: None,
@@ -326,22 +329,22 @@ impl<'a> Composer<'a> {
             return Ok((NODE_WEIGHT, Key::bare(name)));
         }
         let node = self.nested(event)?;
-        let name = Key::of(node.value).map_err(|kind| Fault::new(line, kind))?;
+        let name = Key::of(node.value).map_err(|kind| LineError::new(line, kind))?;
         Ok((node.weight, name))
     }
 
-    fn grow(&mut self, size: usize) -> Result<(), Fault> {
+    fn grow(&mut self, size: usize) -> Result<(), LineError> {
         self.size += size;
         match self.size > TREE_LIMIT {
-            true => Err(Fault::new(self.line, YamlErrorKind::TooManyValues)),
+            true => Err(LineError::new(self.line, YamlErrorKind::TooManyValues)),
             false => Ok(()),
         }
     }
 
-    fn nested(&mut self, event: Event) -> Result<Node, Fault> {
+    fn nested(&mut self, event: Event) -> Result<Node, LineError> {
         self.grow(ITEM)?;
         if self.depth == NESTING_LIMIT {
-            return Err(Fault::new(event.start_mark.line, YamlErrorKind::TooDeep));
+            return Err(LineError::new(event.start_mark.line, YamlErrorKind::TooDeep));
         }
         self.depth += 1;
         let node = self.node(event);
@@ -359,16 +362,16 @@ impl<'a> Composer<'a> {
         map.insert(key.name, value);
     }
 
-    /// Adds the keys of a map, or of several of which the first is the strongest.
-    fn merge(&mut self, map: &mut Map<String, Value>, value: Value, line: u64) -> Result<(), Fault> {
+    /// Merges the keys of a map, or of several, of which the first takes precedence.
+    fn merge(&mut self, map: &mut Map<String, Value>, value: Value, line: u64) -> Result<(), LineError> {
         let sources = match value {
             Value::Object(_) => vec![value],
             Value::Array(items) => items,
-            _ => return Err(Fault::new(line, YamlErrorKind::Merge)),
+            _ => return Err(LineError::new(line, YamlErrorKind::Merge)),
         };
         for source in sources.into_iter().rev() {
             let Value::Object(source) = source else {
-                return Err(Fault::new(line, YamlErrorKind::Merge));
+                return Err(LineError::new(line, YamlErrorKind::Merge));
             };
             for (name, value) in source {
                 self.insert(map, Key { name, is_text: true }, value, line);
@@ -416,7 +419,7 @@ impl Key {
 }
 
 impl fmt::Display for Key {
-    /// As messages show it: text in quotes, anything else without.
+    /// As in messages: text in quotes, anything else bare.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.is_text {
             true => write!(f, "{:?}", self.name),
@@ -425,8 +428,8 @@ impl fmt::Display for Key {
     }
 }
 
-/// Both the true line and the one kubectl names: it takes the count from 0 for one from 1, except in the scanner.
-fn scanner_fault(error: &libyaml_safer::Error) -> Fault {
+/// The real line and the one kubectl reports: except in the scanner, kubectl is one too low.
+fn scanner_error(error: &libyaml_safer::Error) -> LineError {
     let line = |mark: Option<libyaml_safer::Mark>| mark.map_or(0, |mark| mark.line);
     let (problem_line, context_line) = (line(error.problem_mark()), line(error.context_mark()));
     let go_line = match problem_line {
@@ -434,7 +437,7 @@ fn scanner_fault(error: &libyaml_safer::Error) -> Fault {
         line if error.kind() == ErrorKind::Scanner => line + 1,
         line => line,
     };
-    Fault::new(
+    LineError::new(
         problem_line,
         YamlErrorKind::Syntax {
             problem: error.problem(),

@@ -1,4 +1,4 @@
-//! What can be wrong with YAML, and where.
+//! Errors in YAML, with their line.
 
 use super::{ALIAS_LIMIT, DuplicateKey, OBJECT_LIMIT};
 use crate::limits::NESTING_LIMIT;
@@ -8,39 +8,39 @@ use crate::tree_size::TREE_LIMIT;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("document {}, line {line}: {kind}", index + 1)]
 pub struct YamlError {
-    /// Which document of the stream, from 0.
+    /// The document within the stream, from 0.
     pub index: usize,
     /// The line within the whole stream, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The kind of error.
     pub kind: YamlErrorKind,
 }
 
-/// What can be wrong with a document.
+/// The kinds of error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum YamlErrorKind {
     /// It is not YAML.
     #[error("{problem}")]
     Syntax {
-        /// What the scanner or the parser missed.
+        /// The scanner's or parser's message.
         problem: &'static str,
-        /// The line as kubectl counts it: within the document, and often one too few.
+        /// The line as kubectl counts it: within the document, and often one too low.
         go_line: Option<u64>,
     },
-    /// Its bytes are not text.
+    /// The document is not UTF-8.
     #[error("invalid UTF-8")]
     Utf8,
-    /// Longer than any object.
+    /// Larger than [`OBJECT_LIMIT`].
     #[error("longer than {OBJECT_LIMIT} bytes")]
     TooLarge,
-    /// Nested deeper than any object.
+    /// Nested deeper than [`NESTING_LIMIT`].
     #[error("nested deeper than {NESTING_LIMIT} levels")]
     TooDeep,
-    /// Its aliases stand for more than a document may hold.
+    /// Its aliases expand beyond [`ALIAS_LIMIT`].
     #[error("aliases expand to more than {ALIAS_LIMIT} bytes")]
     TooManyAliases,
-    /// It becomes a larger tree of values than any object is.
+    /// It becomes a larger tree than [`TREE_LIMIT`].
     #[error("more than {TREE_LIMIT} values")]
     TooManyValues,
     /// An alias without its anchor.
@@ -49,38 +49,38 @@ pub enum YamlErrorKind {
     /// An alias within its own anchor.
     #[error("anchor '{0}' value contains itself")]
     RecursiveAnchor(String),
-    /// `<<` with something that has no keys.
+    /// `<<` with a value that is not a map.
     #[error("map merge requires map or sequence of maps as the value")]
     Merge,
-    /// A key that no JSON text can stand for.
+    /// A key that cannot be a JSON key.
     #[error("unsupported map key of type {0}")]
     Key(&'static str),
-    /// A tag that its value does not have.
+    /// A tag that does not match its value.
     #[error("cannot decode {found} `{text}` as a {tag}")]
     Tag {
-        /// What the value is.
+        /// The type of the value.
         found: &'static str,
-        /// How it is written.
+        /// Its text.
         text: String,
-        /// What it should be.
+        /// The tag.
         tag: &'static str,
     },
-    /// `!!binary` that is no base64.
+    /// `!!binary` that is not base64.
     #[error("!!binary value contains invalid base64 data")]
     Base64,
-    /// A number JSON does not have.
+    /// A number JSON cannot represent.
     #[error("unsupported value: {0}")]
     Number(&'static str),
-    /// Keys set twice in a document that must not.
+    /// Duplicate keys in strict mode.
     #[error("keys set more than once: {}", keys(.0))]
     Duplicates(Vec<DuplicateKey>),
-    /// A separator that is none: text after the dashes.
+    /// An invalid separator: text after the dashes.
     #[error("invalid Yaml document separator: {0}")]
     Separator(String),
-    /// A document without a separator line of its own, which kubectl would pass over in silence.
+    /// A second document without a separator line, which kubectl would silently skip.
     #[error("a second document without a '---' line before it")]
     SecondDocument,
-    /// Good YAML that does not fit the type it is read into.
+    /// Valid YAML that does not match the requested type.
     #[error("{0}")]
     Decode(String),
 }
@@ -90,7 +90,7 @@ impl YamlError {
         Self { index, line, kind }
     }
 
-    /// The words of Kubernetes' own YAML library, for answers that must read as the API server's.
+    /// The text of Kubernetes' own YAML library, for answers that must equal the API server's.
     pub fn to_go_string(&self) -> String {
         match &self.kind {
             YamlErrorKind::Syntax {

@@ -1,15 +1,15 @@
-//! Floats in the shortest form that reads back, laid out as Go's `%g` does.
+//! Floats in the shortest form that reads back, formatted as by Go's `%g`.
 
 use std::fmt::LowerExp;
 
-/// Go writes an exponent below this power of ten, …
+/// Go uses an exponent below this power of ten, …
 const SMALLEST_PLAIN: i32 = -4;
 /// … and from this one on.
 const SMALLEST_LARGE: i32 = 6;
 
-/// As kubectl prints a float among values.
+/// A float value as kubectl prints it.
 ///
-/// Whole numbers went through JSON first and have lost their point and exponent by then.
+/// Integral floats have passed through JSON and lost their point and exponent.
 pub(super) fn value_text(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e21 {
         // Adding zero turns -0 into 0.
@@ -18,7 +18,7 @@ pub(super) fn value_text(value: f64) -> String {
     shortest(value)
 }
 
-/// As kubectl turns a float into a key: in single precision.
+/// A float as a key, as kubectl prints it: in single precision.
 pub(super) fn key_text(value: f64) -> String {
     if value.abs() > f64::from(f32::MAX) {
         return if value > 0.0 {
@@ -30,7 +30,7 @@ pub(super) fn key_text(value: f64) -> String {
     shortest(value as f32)
 }
 
-/// The fewest digits that read back, with an exponent where Go writes one.
+/// The fewest digits that read back, with an exponent where Go uses one.
 fn shortest(value: impl LowerExp) -> String {
     let text = format!("{value:e}");
     let Some((mantissa, exponent)) = text.split_once('e') else {

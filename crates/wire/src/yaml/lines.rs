@@ -1,14 +1,14 @@
-//! The line of a field, for whoever has to say where it is wrong.
+//! Finds the line of a field, for error messages.
 //!
-//! Found by reading the text once more: only what is refused is looked up, so nothing is kept of what is not.
+//! The text is parsed once more, only for fields with errors, so that reading need not keep lines.
 
 use libyaml_safer::{Encoding, EventData, Parser};
 
-/// The line of a field in a document, from 1, where `line` is the line the document starts at.
+/// The line of a field in a document, from 1, where `line` is the first line of the document.
 ///
-/// A path is what field errors have: `spec.containers[0].image`, `metadata.labels[a.b/c]`. Where the path leads to nothing,
-/// such as a field that is required and missing, it is the line of the last step that is there. A bad document has no
-/// lines but its first.
+/// `path` is that of a field error: `spec.containers[0].image`, `metadata.labels[a.b/c]`. If it does not exist, such
+/// as a missing required field, the line of the last existing step is returned; for a malformed document, the first
+/// line.
 ///
 /// ```
 /// use watchkeeper_wire::yaml::line_of;
@@ -32,7 +32,7 @@ pub fn line_of(input: &[u8], line: usize, path: &str) -> usize {
     let text = &input[start..];
     let mut reader = text;
     parser.set_input(&mut reader);
-    // The scanner panics at some texts that are no YAML; those have been refused before.
+    // The scanner panics at some malformed texts; those have been refused before.
     let walk = std::panic::AssertUnwindSafe(|| {
         while let Ok(event) = parser.parse() {
             if search.see(&event.data, event.start_mark.line as usize) == Progress::Done {
@@ -68,7 +68,7 @@ fn start_of_line(input: &[u8], line: usize) -> Option<usize> {
     }
 }
 
-/// A walk through the events of a document, with an eye on one path.
+/// A walk through the events of a document in search of one path.
 struct Search<'p> {
     steps: &'p [&'p str],
     open: Vec<Open>,
@@ -76,7 +76,7 @@ struct Search<'p> {
     found: Option<usize>,
 }
 
-/// A map or a list that has begun.
+/// An open map or list.
 struct Open {
     is_on_path: bool,
     place: Place,
@@ -85,7 +85,7 @@ struct Open {
 enum Place {
     /// Before a key.
     Key,
-    /// Before the value of a key; whether that is the next step.
+    /// Before the value of a key; `is_next` if that key is the next step.
     Value { is_next: bool },
     /// Before the item of this index.
     Item(usize),
@@ -103,7 +103,7 @@ impl Search<'_> {
             EventData::StreamStart { .. } | EventData::DocumentStart { .. } => {}
             EventData::MappingEnd | EventData::SequenceEnd => {
                 let was_on_path = self.open.pop().is_some_and(|open| open.is_on_path);
-                // Whatever was to be found is behind us.
+                // The search has left the path.
                 if was_on_path || self.open.is_empty() {
                     return Progress::Done;
                 }
@@ -133,7 +133,7 @@ impl Search<'_> {
         Progress::Going
     }
 
-    /// A node begins: a key, a value or an item. Returns whether it is on the path.
+    /// Enters a node: a key, a value or an item. Returns true if it is on the path.
     fn enter(&mut self, text: Option<&str>, line: usize) -> bool {
         let depth = self.open.len();
         let Some(open) = self.open.last_mut() else {
@@ -149,7 +149,7 @@ impl Search<'_> {
                 if is_next {
                     self.found = Some(line);
                 }
-                // The key itself leads nowhere.
+                // A key has no children on the path.
                 false
             }
             Place::Value { is_next } => {

@@ -1,4 +1,4 @@
-//! Words that stay text but look like something else: dates, and times of day in base 60.
+//! Plain scalars that stay text but look like something else: dates, and times of day in base 60.
 
 /// `12:30:45`: text to kubectl, a number in base 60 to other readers.
 pub(super) fn is_base_60(text: &str) -> bool {
@@ -25,7 +25,7 @@ pub(super) fn is_base_60(text: &str) -> bool {
     true
 }
 
-/// `2001-1-2`, alone or with a time of day after `T`, `t` (and a zone) or blanks (and none).
+/// `2001-1-2`, alone, or with a time of day after `T` or `t` (zone allowed) or after blanks (no zone).
 pub(super) fn is_timestamp(text: &str) -> bool {
     let mut cursor = Cursor(text.as_bytes());
     let dated = cursor.digits(4, 4).is_some()
@@ -50,7 +50,7 @@ pub(super) fn is_timestamp(text: &str) -> bool {
     }
 }
 
-/// What is left of a timestamp.
+/// The unread rest of a timestamp.
 struct Cursor<'a>(&'a [u8]);
 
 impl Cursor<'_> {

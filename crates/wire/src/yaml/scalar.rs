@@ -1,4 +1,4 @@
-//! What an unquoted word means: kubectl's reading of YAML 1.1.
+//! The meaning of plain scalars: kubectl's reading of YAML 1.1.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,19 +12,19 @@ const TAG_PREFIX: &str = "tag:yaml.org,2002:";
 /// The tag of a merge key.
 pub(super) const MERGE_TAG: &str = "tag:yaml.org,2002:merge";
 
-/// What a word turns out to be.
+/// The type of a plain scalar.
 #[derive(Debug, PartialEq)]
 enum Meaning {
     Null,
     Bool(bool),
     Integer(Number),
     Float(f64),
-    /// Kept as text, but quoted on the way out.
+    /// Text that is quoted when written.
     Timestamp,
     Text,
 }
 
-/// The value of a scalar. `plain` means without quotes; a tag decides, quotes or not.
+/// The value of a scalar. `plain` means unquoted; a tag decides in either case.
 pub(super) fn resolve(tag: Option<&str>, plain: bool, text: String) -> Result<Value, YamlErrorKind> {
     let Some(tag) = tag else {
         return if plain {
@@ -40,7 +40,7 @@ pub(super) fn resolve(tag: Option<&str>, plain: bool, text: String) -> Result<Va
         Some("float") => "!!float",
         Some("timestamp") => "!!timestamp",
         Some("binary") => return decode_base64(&text),
-        // !!str, and tags of programs that are not ours.
+        // `!!str` and application tags.
         _ => return Ok(Value::String(text)),
     };
     let meaning = match (tag, meaning(&text)) {
@@ -53,7 +53,7 @@ pub(super) fn resolve(tag: Option<&str>, plain: bool, text: String) -> Result<Va
     }
 }
 
-/// The text of a key that is a float. Unlike a value it keeps its exponent: it does not go through JSON.
+/// The text of a float key. Unlike a value it keeps its exponent: it does not pass through JSON.
 pub(super) fn float_key(word: &str) -> Option<String> {
     match meaning(word) {
         Meaning::Float(value) => Some(float::key_text(value)),
@@ -61,7 +61,7 @@ pub(super) fn float_key(word: &str) -> Option<String> {
     }
 }
 
-/// Whether the word would be read as something other than this text.
+/// True if the text would be read as something else without quotes.
 pub(super) fn needs_quotes(text: &str) -> bool {
     text == "<<" || meaning(text) != Meaning::Text || is_base_60(text)
 }
@@ -89,9 +89,9 @@ fn to_value(meaning: Meaning, text: String) -> Result<Value, YamlErrorKind> {
     })
 }
 
-/// Through JSON, `1e3` is 1000: a whole number that fits 64 bits is an integer.
+/// Through JSON, `1e3` is 1000: an integral float that fits 64 bits is an integer.
 fn json_number(value: f64) -> Result<Value, YamlErrorKind> {
-    /// From here on 64 bits do not hold every whole number.
+    /// From here on, integers do not fit 64 bits.
     const INTEGER_BOUND: f64 = 9_223_372_036_854_775_808.0;
     if value.fract() == 0.0 && (-INTEGER_BOUND..INTEGER_BOUND).contains(&value) {
         return Ok(Value::Number((value as i64).into()));
@@ -143,7 +143,7 @@ fn number(text: &str) -> Meaning {
     decimal(&digits).map_or(Meaning::Text, Meaning::Float)
 }
 
-/// With a sign and the prefixes of Go: 0x, 0o, 0b, and 0 alone for octal.
+/// An integer with a sign and Go's prefixes: 0x, 0o, 0b, and 0 alone for octal.
 fn integer(text: &str) -> Option<Number> {
     let (negative, unsigned) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
@@ -157,7 +157,7 @@ fn integer(text: &str) -> Option<Number> {
         [b'0', _, ..] => (8, &unsigned[1..]),
         _ => (10, unsigned),
     };
-    // A second sign is none.
+    // A second sign is not allowed.
     if !digits.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         return None;
     }
@@ -167,11 +167,11 @@ fn integer(text: &str) -> Option<Number> {
             .map(Number::from);
     }
     let value = u64::from_str_radix(digits, radix).ok()?;
-    // Only what has no sign may use the 64th bit.
+    // Only unsigned text may use the 64th bit.
     (value <= i64::MAX as u64 || unsigned.len() == text.len()).then(|| value.into())
 }
 
-/// Decimal, with a point or an exponent or neither; `None` beyond what a float can hold.
+/// A decimal with an optional point and exponent; `None` if it overflows a float.
 fn decimal(text: &str) -> Option<f64> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {

@@ -1,6 +1,6 @@
-//! A stream cut at its `---` lines: bytes in, the text of each document and its first line out.
+//! Splits a stream at its `---` lines into documents with their first lines.
 //!
-//! The cut is made by lines, before anything is parsed, so that a broken document cannot swallow the next one.
+//! The split is by lines, before any parsing, so that a malformed document cannot swallow the next one.
 
 use super::OBJECT_LIMIT;
 use super::YamlErrorKind;
@@ -8,15 +8,15 @@ use super::YamlErrorKind;
 const SEPARATOR: &[u8] = b"---";
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// What stands between two separators, with the line it starts at.
+/// The text between two separators, with its first line.
 #[derive(Debug)]
 pub(super) struct Chunks<'a> {
     rest: &'a [u8],
     line: usize,
 }
 
-/// A line, from 1, and what is wrong with it.
-type Fault = (usize, YamlErrorKind);
+/// A line, from 1, and its error.
+type LineError = (usize, YamlErrorKind);
 
 impl<'a> Chunks<'a> {
     pub(super) fn new(input: &'a [u8]) -> Self {
@@ -26,8 +26,8 @@ impl<'a> Chunks<'a> {
         }
     }
 
-    /// The lines up to the next separator, which is passed over.
-    fn take_chunk(&mut self) -> (&'a [u8], Result<(), Fault>) {
+    /// Consumes the lines up to and including the next separator.
+    fn take_chunk(&mut self) -> (&'a [u8], Result<(), LineError>) {
         let all = self.rest;
         let mut end = 0;
         while end < all.len() {
@@ -48,7 +48,7 @@ impl<'a> Chunks<'a> {
 }
 
 impl<'a> Iterator for Chunks<'a> {
-    type Item = Result<(usize, &'a str), Fault>;
+    type Item = Result<(usize, &'a str), LineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
@@ -56,17 +56,17 @@ impl<'a> Iterator for Chunks<'a> {
         }
         let line = self.line;
         let (chunk, separator) = self.take_chunk();
-        if let Err(fault) = separator {
-            // Where documents cannot be told apart, none can be trusted.
+        if let Err(error) = separator {
+            // After a bad separator, document boundaries cannot be trusted.
             self.rest = &[];
-            return Some(Err(fault));
+            return Some(Err(error));
         }
         Some(text(chunk, line).map(|text| (line, text)))
     }
 }
 
 /// The text of a document that starts at `line`.
-pub(super) fn text(chunk: &[u8], line: usize) -> Result<&str, Fault> {
+pub(super) fn text(chunk: &[u8], line: usize) -> Result<&str, LineError> {
     let chunk = without_mark(chunk);
     if chunk.len() > OBJECT_LIMIT {
         return Err((line, YamlErrorKind::TooLarge));
@@ -94,7 +94,7 @@ fn check_trailer(trailer: &[u8]) -> Result<(), YamlErrorKind> {
     }
 }
 
-/// Up to and with its line feed.
+/// The first line, with its line feed.
 fn first_line(bytes: &[u8]) -> &[u8] {
     match memchr::memchr(b'\n', bytes) {
         Some(end) => &bytes[..=end],

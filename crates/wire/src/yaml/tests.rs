@@ -1,4 +1,4 @@
-//! What users type, what they get; bad input of every sort.
+//! YAML as users write it, and malformed input of every sort.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
-//! Values into YAML, laid out as kubectl prints them.
+//! Writes values as YAML, formatted as kubectl does.
 //!
-//! The layout (where to fold, when to quote, how to indent) is the emitter's of `libyaml-safer`, which is also
-//! kubectl's; what needs quotes because it would be read as a number, a boolean or a date is decided here.
+//! The layout (folding, quoting, indentation) is that of `libyaml-safer`'s emitter, the same as kubectl's. This
+//! module decides which texts need quotes because they would be read as a number, a boolean or a date.
 
 use std::cmp::Ordering;
 
@@ -20,7 +20,7 @@ use super::{float, scalar};
 pub fn to_string(value: &Value) -> String {
     let mut out = Vec::new();
     if emit_document(value, &mut out).is_err() {
-        // Writing to memory does not fail, and the events below are always in order.
+        // Writing to memory does not fail, and the events are always in order.
         out.clear();
     }
     escape_wide(String::from_utf8(out).unwrap_or_default())
@@ -71,9 +71,9 @@ fn emit_map(emitter: &mut Emitter<'_>, map: &Map<String, Value>) -> Result<(), l
     emitter.emit(Event::mapping_end())
 }
 
-/// kubectl escapes what is beyond 16 bits, emoji for one; the emitter would print it as it is.
+/// Escapes characters above 16 bits, such as emoji, as kubectl does; the emitter prints them as they are.
 ///
-/// Such characters stand in double quotes only: [`emit_text`] asks for them.
+/// Such characters are always in double quotes: [`emit_text`] asks for them.
 fn escape_wide(text: String) -> String {
     if !text.contains(is_wide) {
         return text;
@@ -125,7 +125,7 @@ fn natural_order(left: &str, right: &str) -> Ordering {
     left.len().cmp(&right.len())
 }
 
-/// The order of two texts that differ first at byte `at`, where one has `a` and the other `b`.
+/// The order of two texts that first differ at byte `at`, with `a` in one and `b` in the other.
 fn order_at(left: &str, right: &str, at: usize, a: char, b: char) -> Ordering {
     match (a.is_alphabetic(), b.is_alphabetic()) {
         (true, true) => return a.cmp(&b),
@@ -133,7 +133,7 @@ fn order_at(left: &str, right: &str, at: usize, a: char, b: char) -> Ordering {
         (false, true) => return Ordering::Less,
         (false, false) => {}
     }
-    // A zero within a number counts; at its start it does not.
+    // A zero within a number counts; a leading zero does not.
     let within_number = left[..at]
         .bytes()
         .rev()

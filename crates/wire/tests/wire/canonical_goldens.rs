@@ -1,4 +1,4 @@
-//! What a real server answered is in canonical form already: nothing may change and nothing may be unknown.
+//! Objects answered by a real server are canonical already: nothing may change and nothing may be unknown.
 //!
 //! The recordings are not part of the project; without them the test says so and passes.
 
@@ -24,7 +24,7 @@ fn json_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Every object that a server answered with, wherever it stands in a recording.
+/// Every object in a server's answers, at any depth of a recording.
 fn objects<'a>(value: &'a Value, is_answer: bool, found: &mut Vec<&'a Value>) {
     match value {
         Value::Object(members) => {
@@ -73,8 +73,8 @@ fn check(object: &Value) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Objects within another one have no envelope, and so no kind, in protobuf: the items of a list, and the claims of a
-/// stateful set.
+/// Nested objects have no envelope in protobuf, and so no kind: the items of a list, and the claims of a stateful
+/// set.
 fn drop_inner_types(object: &mut Value) {
     let items = object.get_mut("items").and_then(Value::as_array_mut);
     for item in items.into_iter().flatten() {
@@ -99,7 +99,7 @@ fn recorded_answers_are_canonical_and_survive_protobuf() {
     let mut files = Vec::new();
     json_files(&folder, &mut files);
     if files.is_empty() {
-        // Not by `eprintln!`: what that says in a test that passes is never seen.
+        // Not `eprintln!`: its output is hidden in a passing test.
         let _ = writeln!(
             std::io::stderr(),
             "skipped: no recordings in {}",

@@ -1,5 +1,5 @@
-//! Every pair of recorded JSON and protobuf must be reached from either side, byte for byte. Only the space between
-//! the parts of the JSON is not looked at.
+//! Every recorded pair of JSON and protobuf must convert into each other, byte for byte, except for white space
+//! between JSON tokens.
 //!
 //! The recordings are not part of the project; without them the test says so and passes.
 
@@ -46,7 +46,7 @@ fn pairs() -> Vec<Pair> {
     paths.iter().map(|path| read(path)).collect()
 }
 
-/// JSON without the space between its parts.
+/// JSON without white space between its tokens.
 fn without_space(text: &str) -> String {
     let (mut in_text, mut escaped) = (false, false);
     let keep = |c: &char| {
@@ -62,7 +62,7 @@ fn without_space(text: &str) -> String {
 fn check(what: &str, check: impl Fn(&Pair, &Envelope<'_>, TypeId) -> Result<(), String>) {
     let pairs = pairs();
     if pairs.is_empty() {
-        // Not by `eprintln!`: what that says in a test that passes is never seen.
+        // Not `eprintln!`: its output is hidden in a passing test.
         let _ = writeln!(
             std::io::stderr(),
             "skipped: no recorded pairs in {}",

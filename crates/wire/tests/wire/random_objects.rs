@@ -9,7 +9,7 @@ use watchkeeper_wire::protobuf::primitive::{Reader, WireType, put_bytes, put_tag
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_as, encode_message};
 use watchkeeper_wire::schema::{Kind, Schema, Shape, TypeId};
 
-/// How deep a random object goes; schemas of custom resources would never end.
+/// The depth of a random object; schemas of custom resources would never end.
 const DEPTH: usize = 9;
 
 /// A small generator of numbers: an object is a pure function of its seed.
@@ -153,7 +153,8 @@ fn read(kind: &Kind, raw: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// Reading into a tree is reading by way of `serde`, down to the error, with and without managed fields.
+/// Reading into a tree gives the same result as reading through `serde`, errors included, with and without managed
+/// fields.
 fn check_readers_agree(kind: &Kind, raw: &[u8]) {
     let message = Message::of_type(Schema::builtin(), kind.id, raw);
     assert_eq!(message.to_value(), message.decode());
@@ -167,7 +168,7 @@ fn check_readers_agree(kind: &Kind, raw: &[u8]) {
     assert_eq!(message.to_value_without_managed_fields(), cut);
 }
 
-/// Moves the fields of a message about, and adds one that nobody knows.
+/// Shuffles the fields of a message and adds an unknown one.
 fn shuffled(raw: &[u8], turn: usize) -> Vec<u8> {
     let mut reader = Reader::new(raw);
     let mut fields = Vec::new();
@@ -179,7 +180,7 @@ fn shuffled(raw: &[u8], turn: usize) -> Vec<u8> {
         reader.skip(wire_type).unwrap();
         fields.push((number, raw[start..reader.offset()].to_vec()));
     }
-    // Fields with different numbers change places; items of one list must not.
+    // Fields with different numbers change places; items of one list do not.
     fields.sort_by_key(|(number, _)| (*number as usize).wrapping_mul(2_654_435_761).wrapping_add(turn) % 64);
     let mut out = Vec::new();
     put_bytes(&mut out, 500, b"unknown");
@@ -225,7 +226,7 @@ proptest! {
         let schema = Schema::builtin();
         let alone = |object: &Value| canonicalize(schema, kind.id, object.clone()).unwrap();
         let other = Value::Object(Dice(other).object(kind.id, DEPTH));
-        // One that has some of each, as most writes do.
+        // An object with some fields of each, as after most writes.
         let mut mixed = alone(&other).value;
         for (name, value) in object.as_object().into_iter().flatten().step_by(2) {
             mixed[name] = value.clone();

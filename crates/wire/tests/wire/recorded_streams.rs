@@ -1,4 +1,4 @@
-//! Lists, watches and objects that a Kubernetes API server sent, taken apart again.
+//! Splits lists, watches and objects that a Kubernetes API server sent.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use watchkeeper_wire::protobuf::{Envelope, Message};
 use watchkeeper_wire::schema::Schema;
 use watchkeeper_wire::{Encoding, ListHead, ListSplitter, Object, ObjectOptions, WatchSplitter};
 
-/// Prime, so that cuts fall everywhere.
+/// A prime, so that chunk boundaries fall everywhere.
 const CHUNK: usize = 61;
 
 /// Every recorded case.
@@ -85,7 +85,7 @@ fn json_lists_come_apart() {
     assert!(count > 20, "{count} lists");
 }
 
-/// What servers send is what the quick way to objects knows.
+/// The fast path applies to what servers send.
 #[test]
 fn json_lists_are_read_at_once() {
     let kind = Arc::new(GroupVersionKind::new("", "v1", "Pod"));

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use watchkeeper_wire::protobuf::{Message, encode_as, encode_body};
 use watchkeeper_wire::schema::Schema;
 
-/// What is read from the object's protobuf must be what is read from its JSON.
+/// Decoding the object's protobuf must equal decoding its JSON.
 #[track_caller]
 fn check<K: DeserializeOwned + Serialize + PartialEq + Debug>(object: &Value) {
     let body = encode_body(Schema::builtin(), object).unwrap();
@@ -201,7 +201,7 @@ fn recorded_objects() {
         match std::fs::read(folder.join(format!("{name}.json"))) {
             Ok(json) => check(&serde_json::from_slice(&json).unwrap()),
             Err(error) => {
-                // Not by `eprintln!`: what that says in a test that passes is never seen.
+                // Not `eprintln!`: its output is hidden in a passing test.
                 let _ = writeln!(std::io::stderr(), "skipped: {name}: {error}");
             }
         }

@@ -1,10 +1,10 @@
-//! The name of a member, read as a key: a text, or whatever a text can stand for.
+//! The key of a member: text, or a type that can be parsed from text.
 
 use serde::de::{Deserializer, Error as _, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::Error;
 
-/// A name in front of its value.
+/// A key.
 pub(super) enum Key<'de> {
     Plain(&'de str),
     Escaped(String),
@@ -18,7 +18,7 @@ impl Key<'_> {
         }
     }
 
-    /// The text, if it is a number and nothing else.
+    /// The text, if it is a number.
     fn number(&self) -> Result<&str, Error> {
         let text = self.as_str();
         match text.as_bytes() {
@@ -34,7 +34,7 @@ impl Key<'_> {
 macro_rules! deserialize_numbers {
     ($($method:ident)*) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-            // Not from a text: it may be one that goes with the key.
+            // Not `from_str`: the text may not outlive the key.
             let mut number = serde_json::Deserializer::from_reader(self.number()?.as_bytes());
             let value = Deserializer::$method(&mut number, visitor)?;
             number.end()?;

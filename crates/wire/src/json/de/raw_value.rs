@@ -1,4 +1,4 @@
-//! JSON that stays text: `serde_json::value::RawValue`, which asks for itself under a name of its own.
+//! Support for `serde_json::value::RawValue`, which asks for itself under a private name.
 
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, MapAccess};
@@ -6,10 +6,10 @@ use serde_json::Error;
 
 use super::{Json, unusual};
 
-/// The name of the struct and of the only member that it seems to have.
+/// The name of the struct and of its only field.
 const TOKEN: &str = "$serde_json::private::RawValue";
 
-/// A value as it is written, in the form of that struct.
+/// The text of a value, in the form of that struct.
 pub(super) struct RawValue<'de> {
     text: &'de str,
     is_named: bool,
@@ -21,7 +21,7 @@ impl<'de> RawValue<'de> {
         name == TOKEN
     }
 
-    /// Passes over the value that stands there.
+    /// Skips the next value and keeps its text.
     #[cold]
     pub(super) fn read(json: &mut Json<'de>) -> Result<Self, Error> {
         json.peek();

@@ -32,7 +32,7 @@ enum Colour {
     Blue,
 }
 
-/// A value that is all of a text.
+/// Deserializes a whole text.
 fn from_text<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Error> {
     let mut json = Json::new(text);
     let value = T::deserialize(&mut json)?;
@@ -40,14 +40,14 @@ fn from_text<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Error> {
     Ok(value)
 }
 
-/// A tree that is all of a text.
+/// Parses a whole text into a tree.
 fn tree(text: &str) -> Option<Value> {
     let mut json = Json::new(text);
     let tree = json.tree(&mut false).ok()?;
     json.end().ok().map(|()| tree)
 }
 
-/// What is read here is what `serde_json` reads; what is not, is left to it.
+/// Every text this deserializer accepts, `serde_json` reads the same way.
 fn check<'de, T: Deserialize<'de> + PartialEq + std::fmt::Debug>(text: &'de str) -> bool {
     let read = from_text::<T>(text);
     if let Ok(value) = &read {
@@ -127,8 +127,8 @@ struct Rare {
     unit: (),
 }
 
-/// Reads a text as `serde_json` does, or refuses it too: with the same words and at the same place, unless it is one of
-/// the rare texts for which only that is asked.
+/// Accepts and refuses the same texts as `serde_json`, with the same message and position, except for the rare texts
+/// it leaves to `serde_json`.
 fn check_all<'de, T: Deserialize<'de> + PartialEq + std::fmt::Debug>(
     text: &'de str,
     in_the_same_words: bool,

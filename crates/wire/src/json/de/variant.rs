@@ -1,11 +1,11 @@
-//! An enum's variant that has something within: an object with one member, which is named after the variant.
+//! An enum variant with content: an object with one member, named after the variant.
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, EnumAccess, VariantAccess, Visitor};
 use serde_json::Error;
 
 use super::{Json, unusual};
 
-/// The text in front of the variant's name.
+/// The deserializer, before the variant's name.
 pub(super) struct Variant<'j, 'de>(&'j mut Json<'de>);
 
 impl<'de> Json<'de> {

@@ -96,7 +96,7 @@ fn bad_lists_are_named_with_their_offset() {
     );
     check(
         r#"{"items":[],"items":[]}"#,
-        expect!["invalid JSON at byte 20: items stands twice in the list"],
+        expect!["invalid JSON at byte 20: items occurs twice in the list"],
     );
     check(r#"{"a":}"#, expect!["invalid JSON at byte 5: expected a value"]);
     check(r#"{"\x":1}"#, expect!["invalid JSON at byte 1: invalid string"]);

@@ -1,4 +1,4 @@
-//! Fields that stand in a message more than once: the items of a list, the entries of a map.
+//! Repeated fields: the items of a list, the entries of a map.
 
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
@@ -12,28 +12,28 @@ use crate::schema::Shape;
 
 /// The items of a repeated field.
 pub(super) struct Items<'s, 'r, 'de> {
-    /// Has the shape of an item, and stands at one after the other.
+    /// Has the shape of an item and moves from one to the next.
     at: &'r mut Cursor<'s, 'de>,
-    /// How an item is laid out.
+    /// The wire type of an item.
     wire_type: WireType,
     run: Run,
-    /// What is left of numbers that are packed into one value.
+    /// The rest of a packed value.
     packed: Option<Cursor<'s, 'de>>,
 }
 
-/// Where a run of items stands.
+/// The position within a run of items.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Run {
-    /// The reader stands at the first value.
+    /// The reader is at the first value.
     Before(WireType),
-    /// The reader stands at a tag.
+    /// The reader is at a tag.
     Within,
     /// All items have been read.
     Done,
 }
 
 impl<'s, 'r, 'de> Items<'s, 'r, 'de> {
-    /// The items where a cursor stands that has their shape.
+    /// The items at a cursor that has their shape.
     #[inline(always)]
     pub(super) fn new(at: &'r mut Cursor<'s, 'de>, run: Run) -> Self {
         let wire_type = at.shape.wire_type();
@@ -46,7 +46,7 @@ impl<'s, 'r, 'de> Items<'s, 'r, 'de> {
         }
     }
 
-    /// Shows the items to a visitor, and passes over those it did not want.
+    /// Passes the items to a visitor and skips those it does not take.
     pub(super) fn visit<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Error> {
         let value = visitor.visit_seq(&mut self)?;
         if self.run != Run::Done {
@@ -63,7 +63,7 @@ impl<'s, 'r, 'de> Items<'s, 'r, 'de> {
         Ok(())
     }
 
-    /// Goes to the next item; false when there is none.
+    /// Moves to the next item; returns false if there is none.
     #[inline(never)]
     fn find_next(&mut self) -> Result<bool, Error> {
         while self.packed.as_ref().is_none_or(|packed| packed.reader.is_empty()) {
@@ -95,7 +95,7 @@ impl<'s, 'r, 'de> Items<'s, 'r, 'de> {
         Ok(())
     }
 
-    /// Stands at the item that was found.
+    /// The cursor at the item that was found.
     #[inline(always)]
     fn cursor(&mut self) -> &mut Cursor<'s, 'de> {
         match &mut self.packed {
@@ -104,8 +104,7 @@ impl<'s, 'r, 'de> Items<'s, 'r, 'de> {
         }
     }
 
-    /// How many items follow each other, packed ones not counted. Passing over an item costs much less than a
-    /// list that grows while it is filled.
+    /// The number of consecutive items, without packed ones. Skipping an item costs much less than growing a list.
     #[inline(never)]
     fn count(&self) -> usize {
         let (mut ahead, mut count) = (self.at.reader.clone(), 0);
@@ -147,12 +146,12 @@ impl<'de> SeqAccess<'de> for Items<'_, '_, 'de> {
 pub(super) struct Entries<'s, 'r, 'de> {
     at: &'r mut Cursor<'s, 'de>,
     is_first: bool,
-    /// Stands at the value of the entry whose key has been read.
+    /// Positioned at the value of the entry whose key has been read.
     value: Cursor<'s, 'de>,
 }
 
 impl<'s, 'r, 'de> Entries<'s, 'r, 'de> {
-    /// The entries where a cursor stands, with values of the given shape.
+    /// The entries at a cursor, with values of the given shape.
     #[inline(always)]
     pub(super) fn new(at: &'r mut Cursor<'s, 'de>, shape: &'s Shape) -> Self {
         Self {
@@ -168,7 +167,7 @@ impl<'s, 'r, 'de> Entries<'s, 'r, 'de> {
         }
     }
 
-    /// Shows the entries to a visitor, and passes over those it did not want.
+    /// Passes the entries to a visitor and skips those it does not take.
     pub(super) fn visit<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Error> {
         let value = visitor.visit_map(&mut self)?;
         while self.next_key()?.is_some() {}
@@ -186,7 +185,7 @@ impl<'s, 'r, 'de> Entries<'s, 'r, 'de> {
             }
         }
         let (key, value) = special::map_entry(at.reader.message()?, self.value.shape)?;
-        // A value that is missing is not nil in Go, only zero.
+        // A missing value is zero in Go, not nil.
         self.value.reader = value.unwrap_or(Reader::new(&ZEROS));
         Ok(Some(key))
     }

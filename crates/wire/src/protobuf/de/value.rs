@@ -1,7 +1,7 @@
-//! One value of a message, read as whatever its shape and the visitor agree on.
+//! Deserializes one value of a message according to its shape and the visitor.
 //!
-//! Each way of asking has its own short path for the shape that nearly always answers it. That keeps the code
-//! that is compiled for every type of every program small: a struct's visitor only ever meets a message.
+//! Each `deserialize_*` method has a short path for the shape that nearly always answers it. This keeps the code
+//! compiled for every type of every program small: a struct's visitor only ever meets a message.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +18,7 @@ use crate::protobuf::time::{self, TimeText};
 use crate::schema::{Shape, TypeId};
 use crate::utf8;
 
-/// A value of a message, and the reader that stands at it.
+/// A value of a message, and the reader positioned at it.
 pub(in crate::protobuf) struct Cursor<'s, 'de> {
     pub(super) context: Context<'s>,
     pub(super) shape: &'s Shape,
@@ -27,26 +27,26 @@ pub(in crate::protobuf) struct Cursor<'s, 'de> {
     pub(in crate::protobuf) reader: Reader<'de>,
 }
 
-/// Reads the value at which a cursor stands. It is one word, because visitors hand it on many times for each value.
+/// Deserializes the value at a cursor. It is one word, because visitors pass it on many times per value.
 pub(in crate::protobuf) struct ValueDeserializer<'s, 'r, 'de>(
     pub(in crate::protobuf) &'r mut Cursor<'s, 'de>,
 );
 
-/// Where a value is.
+/// The place of a value.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Place {
-    /// The reader stands at it.
+    /// The reader is at it.
     At(WireType),
-    /// It is a list without items, of which nothing is in the message.
+    /// An empty list, absent from the message.
     Nowhere,
-    /// It is null.
+    /// Null.
     Null,
-    /// It is a text, and all that the reader has.
+    /// A text: everything the reader has.
     Text,
 }
 
 impl<'s, 'de> Cursor<'s, 'de> {
-    /// A cursor where a reader stands.
+    /// A cursor at a reader's position.
     pub(in crate::protobuf) fn at(
         context: Context<'s>,
         shape: &'s Shape,
@@ -73,7 +73,7 @@ impl<'s, 'de> Cursor<'s, 'de> {
         })
     }
 
-    /// Whether JSON can have null for the value. Most shapes are never null, and most values are of those.
+    /// True if the value can be null in JSON. Most shapes are never null.
     #[inline]
     fn may_be_null(&self) -> bool {
         self.place == Place::Null
@@ -89,7 +89,7 @@ impl<'s, 'de> Cursor<'s, 'de> {
             )
     }
 
-    /// Whether JSON has null for the value, though the field is there.
+    /// True if the field is present but null in JSON.
     #[inline(never)]
     fn is_null(&self) -> Result<bool, Error> {
         if self.place == Place::Null {
@@ -105,7 +105,7 @@ impl<'s, 'de> Cursor<'s, 'de> {
         })
     }
 
-    /// Passes over the value, a list to its end.
+    /// Skips the value; a list as a whole.
     #[inline(never)]
     pub(in crate::protobuf) fn skip(&mut self) -> Result<(), Error> {
         let Place::At(wire_type) = self.place else {
@@ -120,7 +120,7 @@ impl<'s, 'de> Cursor<'s, 'de> {
         Ok(())
     }
 
-    /// A text, `None` if it is none: small enough to come back in registers. One copy serves every visitor.
+    /// A text, or `None`. Small enough to be returned in registers; one copy of the code serves every visitor.
     #[inline(never)]
     fn text(&mut self) -> Option<&'de str> {
         let mut ahead = self.reader.clone();
@@ -133,7 +133,7 @@ impl<'s, 'de> Cursor<'s, 'de> {
         Some(text)
     }
 
-    /// Why there was no text.
+    /// The error for a value that is not text.
     #[cold]
     fn text_error(&mut self) -> Error {
         match self.reader.text(self.number) {
@@ -144,7 +144,7 @@ impl<'s, 'de> Cursor<'s, 'de> {
 }
 
 impl<'de> ValueDeserializer<'_, '_, 'de> {
-    /// Everything that is neither a text, nor an object, nor a list.
+    /// Anything but text, objects and lists.
     #[inline(never)]
     fn scalar<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let reader = &mut self.0.reader;
@@ -176,7 +176,7 @@ impl<'de> ValueDeserializer<'_, '_, 'de> {
         }
     }
 
-    /// Raw JSON, or a whole body within the message, which is what a watch event carries.
+    /// Raw JSON, or an enveloped body within the message, as a watch event carries.
     fn raw<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match special::raw(self.0.reader.message()?)? {
             Some(raw) if raw.bytes.starts_with(&MAGIC) => {
@@ -269,7 +269,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
         }
     }
 
-    /// Only a message, or a body within a message, is a struct. Raw JSON is read as a map or as any value.
+    /// Only a message, or an enveloped body within one, is a struct. Raw JSON is read as a map or as any value.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -372,7 +372,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
     }
 }
 
-/// Go prints a whole number without a point, so that readers of JSON find an integer.
+/// Go prints an integral float without a point, so that readers of JSON find an integer.
 fn visit_float<'de, V: Visitor<'de>>(value: f64, visitor: V) -> Result<V::Value, Error> {
     match special::whole(value) {
         Some(whole) => visitor.visit_i64(whole),
@@ -391,7 +391,7 @@ fn visit_json<'de, V: Visitor<'de>>(raw: Raw<'de>, visitor: V) -> Result<V::Valu
     Ok(value)
 }
 
-/// A whole body that stands within a message.
+/// An enveloped body within a message.
 fn nested_body<'s, 'de>(context: Context<'s>, raw: Raw<'de>) -> Result<MessageDeserializer<'s, 'de>, Error> {
     let (nested, id) = special::open_nested(context.schema, raw)?;
     let Envelope {

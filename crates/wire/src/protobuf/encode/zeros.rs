@@ -1,7 +1,7 @@
-//! What Go writes of the fields that an object does not have, made once for each type.
+//! The bytes Go writes for absent fields, computed once per type.
 //!
 //! A pod's spec has some forty fields, of which an object sets a few. The zeros of all others are the same bytes in
-//! every object, so the encoder looks at the fields that are there and copies what stands between them.
+//! every object, so the encoder visits the fields that are present and copies the bytes between them.
 
 use std::sync::OnceLock;
 
@@ -10,20 +10,20 @@ use serde_json::{Map, Value};
 use super::Encoder;
 use crate::schema::{Schema, Type, TypeId};
 
-/// The numbers that fields of a type may have for which this is done; those of all built-in types are lower.
+/// Types whose field numbers are below this have precomputed zeros; that is every built-in type.
 const NUMBERS: usize = 64;
 
-/// The message of an object that has no fields.
+/// The message of an object without fields.
 #[derive(Clone, Debug)]
 pub(super) struct Zeros {
     bytes: Box<[u8]>,
-    /// Where the bytes of the field with each number start; one more for their end.
+    /// The offset of each field number's bytes; one more for the end.
     starts: [u16; NUMBERS + 1],
-    /// Messages within messages, itself included.
+    /// The nesting of messages, itself included.
     pub(super) depth: usize,
 }
 
-/// The zeros of a type, once somebody has asked for them. All that is in them follows from the type's fields.
+/// The zeros of a type, computed on first use from its fields.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LazyZeros(OnceLock<Option<Box<Zeros>>>);
 
@@ -34,8 +34,7 @@ impl PartialEq for LazyZeros {
 }
 
 impl LazyZeros {
-    /// Those of the type that these belong to; `None` for a type that has them not, because a number is too high or
-    /// because it is within itself.
+    /// The zeros of a type; `None` if a field number is too high or the type contains itself.
     #[inline]
     pub(super) fn get(&self, schema: &Schema, id: TypeId) -> Option<&Zeros> {
         self.0
@@ -70,12 +69,12 @@ impl Zeros {
         })
     }
 
-    /// All of them.
+    /// The whole message.
     pub(super) fn all(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Those of the fields from one number up to another.
+    /// The bytes of the fields from one number up to, but excluding, another.
     #[inline]
     pub(super) fn between(&self, from: usize, to: usize) -> &[u8] {
         let start = |number: usize| self.starts.get(number).copied().map(usize::from);
@@ -85,22 +84,23 @@ impl Zeros {
             .unwrap_or_default()
     }
 
-    /// Those of the fields from one number on.
+    /// The bytes of the fields from one number on.
     #[inline]
     pub(super) fn from(&self, from: usize) -> &[u8] {
         self.between(from, NUMBERS)
     }
 }
 
-/// The values of an object by the numbers of their fields.
+/// The values of an object by field number.
 pub(super) struct Present<'v> {
     values: [Option<&'v Value>; NUMBERS],
-    /// A bit for each number that has one.
+    /// A bit for each number that has a value.
     numbers: u64,
 }
 
 impl<'v> Present<'v> {
-    /// The values of a type that has [`Zeros`]. A null is no value. For an embedded field it is one of those within.
+    /// The values of a type that has [`Zeros`]. Null counts as absent. The value of an embedded field is one of the
+    /// values within it.
     #[inline]
     pub(super) fn of(declared: &Type, object: &'v Map<String, Value>) -> Self {
         let (mut values, mut numbers) = ([None; NUMBERS], 0);
@@ -115,7 +115,7 @@ impl<'v> Present<'v> {
         }
         Self {
             values,
-            // Fields without a number, kind and apiVersion among them, are not in the message.
+            // Fields without a number, such as `kind` and `apiVersion`, are not in the message.
             numbers: numbers & !1,
         }
     }

@@ -110,7 +110,7 @@ fn bad_lists_are_named_with_their_offset() {
     );
     check(
         b"k8s\0\x12\x00\x12\x00",
-        expect!["invalid protobuf at byte 8: the list stands twice in its envelope"],
+        expect!["invalid protobuf at byte 8: the list occurs twice in its envelope"],
     );
     check(
         b"k8s\0\x1a\x04gzip",

@@ -1,8 +1,9 @@
-//! A decimal number of at most 38 digits, exact: what a quantity computes with.
+//! An exact decimal number of at most 38 digits: the amount of a quantity.
 
 use std::cmp::Ordering;
 
-/// Significant decimal digits a quantity can hold: what always fits 128 bits. More is an error, not a loss.
+/// The significant decimal digits of a quantity: what always fits 128 bits. More is an error, not a loss of
+/// precision.
 pub(super) const MAX_DIGITS: usize = 38;
 
 /// `±coefficient · 10^scale`, without trailing zeros, so that equal amounts are equal structs.
@@ -30,7 +31,7 @@ impl Amount {
         }
     }
 
-    /// How many digits stand before the point (negative: zeros after it).
+    /// The power of ten of the leading digit: 0 for 5, 1 for 50, -1 for 0.5.
     pub(super) fn order(self) -> i64 {
         i64::from(self.coefficient.checked_ilog10().unwrap_or(0)) + i64::from(self.scale)
     }
@@ -39,7 +40,7 @@ impl Amount {
         self.coefficient != 0 && !self.negative && self.order() < 0
     }
 
-    /// The magnitude, if it has no fraction and fits.
+    /// The magnitude, if it is an integer and fits.
     pub(super) fn whole(self) -> Option<u128> {
         let zeros = usize::try_from(self.scale).ok()?;
         (zeros <= MAX_DIGITS).then(|| self.coefficient.checked_mul(power_of_ten(zeros)))?
@@ -58,7 +59,7 @@ impl Amount {
         i64::try_from(if self.negative { -value } else { value }).ok()
     }
 
-    /// Coefficient and power of ten, the power a multiple of three.
+    /// Coefficient and power of ten, with the power a multiple of three.
     pub(super) fn in_thousands(self) -> (u128, i32, usize) {
         let extra = self.scale.rem_euclid(3);
         (self.coefficient, self.scale - extra, extra as usize)
@@ -95,7 +96,7 @@ impl Amount {
             .cmp(&other.order())
             .then_with(|| match self.aligned(other) {
                 Some((left, right, _)) => left.cmp(&right),
-                // Of the same order, no two amounts are further apart than their digits.
+                // Amounts of the same order always align within their digits.
                 None => Ordering::Equal,
             })
     }

@@ -1,4 +1,4 @@
-//! A quantity's text taken apart: sign, digits, suffix, and what they come to.
+//! Parses a quantity's text: sign, digits and suffix.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -6,16 +6,16 @@ use std::str::FromStr;
 use super::amount::{Amount, MAX_DIGITS, power_of_ten};
 use super::{BINARY_SUFFIXES, DECIMAL_SUFFIXES, ParseQuantityError, Quantity, QuantityFormat};
 
-/// Ten to this power is the smallest step kept: nano.
+/// The power of ten of the smallest step: nano.
 const FINEST_SCALE: i32 = -9;
 
-/// Digits of a fraction that count before a binary suffix; with 19 before it, the product fits 128 bits.
+/// Significant digits of a fraction before a binary suffix; with 19 integer digits, the product fits 128 bits.
 const MAX_BINARY_FRACTION: usize = 19;
 
-/// Where amounts with a binary suffix are capped.
+/// The maximum of quantities with a binary suffix.
 const BINARY_CAP: u128 = i64::MAX as u128;
 
-/// The parts of a quantity's text. `number` has no leading zeros, but at least one digit.
+/// The parts of a quantity's text. `number` has no leading zeros but at least one digit.
 struct Parts<'a> {
     negative: bool,
     number: &'a str,
@@ -23,18 +23,18 @@ struct Parts<'a> {
     suffix: &'a str,
 }
 
-/// What a suffix multiplies by.
+/// The multiplier of a suffix.
 enum Multiplier {
     Ten { power: i32, format: QuantityFormat },
     Two { power: u32 },
 }
 
-/// Whether a text is one of the quantities that nearly all objects have, `250m` or `512Mi`, and prints as it is. Says
-/// no of some that print as they are too.
+/// True for the quantities nearly all objects have, `250m` or `512Mi`, which print as written. Returns false for some
+/// others that print as written too.
 pub(crate) fn is_plain_quantity(text: &str) -> bool {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, suffix) = text.split_at(digits);
-    // Few enough not to be capped with any suffix. Nothing has no suffix.
+    // Few enough digits not to reach the maximum with any suffix. Zero has no suffix.
     if !(1..=9).contains(&digits) || (number.starts_with('0') && text != "0") {
         return false;
     }
@@ -158,9 +158,9 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Kubernetes takes short numbers that look canonical at a glance as they stand.
+    /// True if Kubernetes echoes the text: short numbers that look canonical at first sight.
     fn keeps_decimal_text(&self, power: i32) -> bool {
-        /// The digits it reads into 64 bits without a second look.
+        /// The digits it reads into 64 bits on its fast path.
         const SHORT: usize = 18;
         let digits = self.digits(self.fraction);
         let scale = i64::from(power) - self.fraction.len() as i64;
@@ -171,9 +171,9 @@ impl<'a> Parts<'a> {
             && !digits.starts_with('0')
     }
 
-    /// As above: a multiple of eight might be a multiple of 1024.
+    /// The same for binary suffixes: a multiple of eight might be a multiple of 1024.
     fn keeps_binary_text(&self, power: u32) -> bool {
-        /// Decimal digits of number and suffix together that it reads without a second look.
+        /// The decimal digits of number and suffix together on its fast path.
         const SHORT: usize = 14;
         let suffix_digits = (power * 3 / 10) as usize;
         self.fraction.is_empty()
