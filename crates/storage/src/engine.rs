@@ -1,6 +1,8 @@
-//! Where commits are kept. An engine knows nothing of readers: it makes a batch durable, all of it or nothing.
+//! Storage engines: make a batch of writes durable, all of it or nothing. They know nothing of readers.
 
 pub(crate) mod redb;
+
+use std::path::PathBuf;
 
 use crate::model::Record;
 use crate::{EngineError, Revision};
@@ -33,6 +35,15 @@ pub(crate) trait Engine: Send {
 
     /// Whether it will make nothing durable any longer.
     fn has_failed(&self) -> bool;
+
+    /// Where the records are; `None` if they are in no file of ours.
+    fn data_file(&self) -> Option<PathBuf>;
+
+    /// Bytes of all records it holds; zero if it holds none.
+    fn used_bytes(&self) -> u64;
+
+    /// Gives free pages back to the file system.
+    fn defragment(&mut self) -> Result<(), EngineError>;
 }
 
 /// Keeps nothing: the store's own memory is all there is.
@@ -50,5 +61,17 @@ impl Engine for Memory {
 
     fn has_failed(&self) -> bool {
         false
+    }
+
+    fn data_file(&self) -> Option<PathBuf> {
+        None
+    }
+
+    fn used_bytes(&self) -> u64 {
+        0
+    }
+
+    fn defragment(&mut self) -> Result<(), EngineError> {
+        Ok(())
     }
 }

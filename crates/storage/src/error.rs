@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::{KeyValue, Revision};
+use crate::{Key, KeyValue, Revision};
 
 /// Why a read or a feed has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +37,14 @@ pub enum ReadError {
     Unavailable {
         /// What went wrong.
         why: String,
+    },
+    /// The value is encrypted, and none of the keys that are known opens it. In Kubernetes' words.
+    #[error("unable to transform key {key:?}: {why}")]
+    Undecryptable {
+        /// The key whose value it is.
+        key: Key,
+        /// What is missing.
+        why: Arc<str>,
     },
     /// The store was closed.
     #[error("the store is closed")]
@@ -84,6 +92,20 @@ pub enum WriteError {
         /// The newest revision.
         current: Revision,
     },
+    /// The store is as large as its quota allows, or the disk is full. Deletes may still be done, and make room.
+    #[error("there is no room for the write")]
+    NoSpace,
+    /// A history is imported forwards only, and somebody has written meanwhile.
+    #[error("revision {requested} is in the past: the store is at {current}")]
+    Past {
+        /// The revision of the change to import.
+        requested: Revision,
+        /// The newest revision.
+        current: Revision,
+    },
+    /// Only a store in memory takes a history with revisions of its own.
+    #[error("a history can be imported into a store in memory only")]
+    NotInMemory,
     /// The writer's [`Scope`](crate::Scope) lets it write nothing.
     #[error("the store is read-only")]
     ReadOnly,
@@ -121,6 +143,12 @@ pub enum OpenError {
     /// Another process, or another store of this one, has it open.
     #[error("{} is in use", path.display())]
     InUse {
+        /// The data directory.
+        path: PathBuf,
+    },
+    /// There is no store to look at.
+    #[error("there is no store in {}", path.display())]
+    Missing {
         /// The data directory.
         path: PathBuf,
     },
@@ -174,10 +202,40 @@ impl OpenError {
         }
     }
 
+    /// What to do next, for people. No file was changed.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::InUse { .. } => {
+                "another server, or another command, works on it: stop that one, or name another directory"
+            }
+            Self::Missing { .. } => "name the directory that a server was started with",
+            Self::Foreign { .. } => "name another directory, or move the file away",
+            Self::Newer { .. } => {
+                "use a program that is at least as new as the one that wrote it, or restore a backup of an earlier time"
+            }
+            Self::Damaged { .. } => {
+                "nothing was changed: keep a copy of the directory, and restore the last backup into a new one"
+            }
+            Self::Io { source, .. } => match source.kind() {
+                io::ErrorKind::PermissionDenied => "see who owns the directory, and who runs this program",
+                kind if is_no_space(kind) => "make room on the disk, and try again",
+                _ => "see that the path is right, and that the disk works",
+            },
+            Self::Etcd(_) => "see that etcd runs, and that addresses and certificates are right",
+            Self::Interrupted(_) => "try again",
+        }
+    }
+
     #[cfg(feature = "etcd")]
     pub(crate) fn etcd(why: impl ToString) -> Self {
         Self::Etcd(why.to_string())
     }
+}
+
+/// Whether an IO error says that the disk, or the user's share of it, is full.
+fn is_no_space(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// What an engine says when a disk fails it. All writers that shared the commit get the same one.
@@ -187,6 +245,14 @@ pub struct EngineError(Arc<dyn Error + Send + Sync>);
 impl EngineError {
     pub(crate) fn new(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self(Arc::from(source.into()))
+    }
+
+    /// Whether there was no room on the disk.
+    pub(crate) fn is_no_space(&self) -> bool {
+        match self.0.downcast_ref::<redb::Error>() {
+            Some(redb::Error::Io(error)) => is_no_space(error.kind()),
+            _ => false,
+        }
     }
 }
 

@@ -51,6 +51,7 @@ use crate::clock::Clock;
 use crate::group_commit::Answer;
 use crate::state::{SharedState, State};
 use crate::transaction::Command;
+use crate::transform::Values;
 use crate::{EngineError, OpenError, ReadError, Retention, Revision, WriteError};
 
 /// Writes under way at a time. Further ones wait for a place: nothing is refused or lost.
@@ -70,15 +71,16 @@ impl Etcd {
     pub(crate) async fn open(
         options: EtcdOptions,
         retention: Retention,
+        values: Values,
     ) -> Result<(SharedState, Self), OpenError> {
         let (keys, interval) = (Keys::of(&options), options.compaction_interval);
         let client = Client::new(options)?;
         let origin = Origin::of(&client, &keys).await.map_err(OpenError::etcd)?;
-        let mvcc = load::load(&client, &keys, origin, retention.revisions)
+        let mvcc = load::load(&client, &keys, &values, origin, retention.revisions)
             .await
             .map_err(OpenError::etcd)?;
         let state = Arc::new(State::new(mvcc, Clock::start(), retention));
-        let shared = Arc::new(Shared::new(client, origin, keys, state.clone()));
+        let shared = Arc::new(Shared::new(client, origin, keys, values, state.clone()));
         let freshness = Arc::new(Freshness::default());
         let mut tasks = vec![
             tokio::spawn(follow::run(shared.clone())),
@@ -188,11 +190,11 @@ mod tests {
         let found = Origin::of(&client, &keys).await.unwrap();
         let cluster = found.cluster + 1;
         let known = Origin { cluster, ..found };
-        let loaded = load::load(&client, &keys, known, 0).await;
+        let loaded = load::load(&client, &keys, &Values::Plain, known, 0).await;
         assert!(matches!(loaded, Err(CallError::OtherEtcd { .. })), "{loaded:?}");
 
         let state = State::new(Mvcc::new(), Clock::start(), Retention::default());
-        let shared = Arc::new(Shared::new(client, known, keys, Arc::new(state)));
+        let shared = Arc::new(Shared::new(client, known, keys, Values::Plain, Arc::new(state)));
         let freshness = Arc::new(Freshness::default());
         let read = freshness.refresh(&shared).await;
         assert!(matches!(read, Err(ReadError::Unavailable { .. })), "{read:?}");

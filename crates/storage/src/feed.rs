@@ -32,6 +32,8 @@ pub struct Feed {
     position: Revision,
     /// Tells of changes under the prefix.
     signal: Listener,
+    /// The newest change that could not be told, because its value cannot be decrypted.
+    untold: Revision,
     /// Tells of every change, if the reader wants to know how far the store is.
     progress: Option<Listener>,
 }
@@ -51,6 +53,7 @@ impl Feed {
             state,
             prefix: prefix.into(),
             position: after,
+            untold: Revision::ZERO,
             progress: None,
         })
     }
@@ -75,7 +78,7 @@ impl Feed {
     /// The newest change under the prefix that the store has forgotten since this feed or an older one of the prefix
     /// was started. A reader that has seen it has missed nothing.
     pub fn dropped_revision(&self) -> Revision {
-        self.signal.marks().dropped
+        self.signal.marks().dropped.max(self.untold)
     }
 
     /// Goes back to a revision: what came after it is read again, if it is there.
@@ -135,6 +138,11 @@ impl Feed {
                 break false;
             }
             if change.key.starts_with(&*self.prefix) {
+                // It is as if history had lost it: whoever goes on without it must read the current state.
+                if !mvcc.seals().is_empty() && mvcc.seals().is_untold(change.revision) {
+                    self.untold = change.revision;
+                    return Err(mvcc.compacted_error(self.position));
+                }
                 changes.push(change.clone());
             }
             position = change.revision;
@@ -165,6 +173,11 @@ impl Feed {
 pub struct Signal(Listener);
 
 impl Signal {
+    /// True if something has happened since the last [`Signal::reset`]. It takes one load from memory.
+    pub fn has_changed(&self) -> bool {
+        self.0.has_changed()
+    }
+
     /// Whoever waits is about to look: only what happens from now on is worth a wake-up.
     pub fn reset(&mut self) {
         self.0.mark_unchanged();

@@ -14,10 +14,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::engine::{Commit, Engine};
+use crate::space::Outcome;
 use crate::state::SharedState;
 use crate::transaction::{Command, Transaction};
 use crate::{EngineError, Revision, WriteError};
@@ -124,6 +125,11 @@ impl GroupCommit {
         }
     }
 
+    /// True if what is written outlives the process.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.waits_for_disk
+    }
+
     /// Refuses new commands; those in the queue are still done.
     pub(crate) fn refuse(&self) {
         self.places.close();
@@ -165,6 +171,32 @@ impl GroupCommit {
         Some(queue.waiting.drain(..count).collect())
     }
 
+    /// Whether room can be made: there are records to remove, or history for which there is no room.
+    fn can_free(&self, writer: &Writer) -> bool {
+        let has_history = || self.state.mvcc.read().history().len() > 0;
+        !writer.garbage.is_empty() || (self.state.space.is_tight() && has_history())
+    }
+
+    /// Removes what is superfluous and gives free pages back to the file system. Writers wait meanwhile.
+    pub(crate) async fn defragment(self: &Arc<Self>) -> Result<(), WriteError> {
+        if !self.waits_for_disk {
+            return Ok(());
+        }
+        let this = self.clone();
+        let work = move || {
+            let mut guard = this.writer.lock();
+            let writer = guard.as_mut().ok_or(WriteError::Closed)?;
+            while !writer.garbage.is_empty() {
+                if !this.commit(writer, Vec::new()) {
+                    break;
+                }
+            }
+            writer.engine.defragment().map_err(WriteError::Engine)
+        };
+        let done = tokio::task::spawn_blocking(work).await;
+        done.unwrap_or_else(|error| Err(WriteError::Engine(EngineError::new(error))))
+    }
+
     /// Commits a group and answers its writers. Returns whether the engine did its part.
     fn commit(&self, writer: &mut Writer, group: Vec<Waiting>) -> bool {
         let (transaction, answers) = self.stage(group);
@@ -182,6 +214,16 @@ impl GroupCommit {
         if writer.engine.has_failed() {
             self.state.note_failure();
         }
+        let has_failed = writer.engine.has_failed();
+        let committed = committed.map_err(|error| match error.is_no_space() && !has_failed {
+            true => WriteError::NoSpace,
+            false => WriteError::Engine(error),
+        });
+        let outcome = match &committed {
+            Err(WriteError::NoSpace) => Outcome::Refused,
+            _ => transaction.outcome,
+        };
+        self.state.space.note(writer.engine.used_bytes(), outcome);
         if committed.is_ok() {
             writer.garbage.drain(..garbage.len());
             self.state.publish(transaction.records);
@@ -193,7 +235,7 @@ impl GroupCommit {
             // A writer that no longer waits does not want to know.
             let _ = waiting.send(match &committed {
                 Ok(()) => answer,
-                Err(error) => Err(WriteError::Engine(error.clone())),
+                Err(error) => Err(error.clone()),
             });
         }
         committed.is_ok()
@@ -201,9 +243,13 @@ impl GroupCommit {
 
     fn stage(&self, group: Vec<Waiting>) -> (Transaction, Vec<(oneshot::Sender<Answer>, Answer)>) {
         let mvcc = self.state.mvcc.read();
-        let mut transaction = Transaction::begin(&mvcc, self.state.clock.now());
+        let space = &self.state.space;
+        let mut transaction = Transaction::begin(&mvcc, self.state.clock.now(), space.room());
         if let Some(revision) = self.state.retention.overflow(&mvcc) {
             transaction.compact(revision);
+        }
+        if space.is_tight() && mvcc.history().len() > 0 {
+            transaction.compact(mvcc.current());
         }
         let answers = group
             .into_iter()
@@ -229,12 +275,17 @@ struct Leader {
 impl Leader {
     fn lead(mut self) {
         let group_commit = self.group_commit.clone();
-        let mut writer = group_commit.writer.lock();
-        let Some(writer) = writer.as_mut() else { return };
+        let mut guard = group_commit.writer.lock();
         let mut sweeping = true;
-        while let Some(group) = group_commit.take(sweeping && !writer.garbage.is_empty()) {
+        loop {
+            let Some(writer) = guard.as_mut() else { return };
+            let Some(group) = group_commit.take(sweeping && group_commit.can_free(writer)) else {
+                break;
+            };
             // After a failure garbage waits for the next leader, so that this one comes to an end.
             sweeping &= group_commit.commit(writer, group);
+            // Lets `defragment` in, which would otherwise wait until nobody writes.
+            MutexGuard::bump(&mut guard);
         }
         self.resigned = true;
     }

@@ -1,16 +1,17 @@
 //! A revisioned key-value store: one revision counter, compare-and-swap writes, history, and a gap-free feed.
 //!
 //! ```text
-//! Store ─ create, update, delete ─▶ group commit ─▶ engine (memory, redb) ─▶ MVCC heart ─▶ feeds
-//!                                 ─▶ etcd ─▶ its watch ────────────────────▶ MVCC heart ─▶ feeds
-//!       ─ get, range ─────────────────────────────────────────────────────▶ MVCC heart
+//! Store ─ create, update, delete ─▶ group commit ─▶ engine (memory, redb) ─▶ MVCC core ─▶ feeds
+//!                                 ─▶ etcd ─▶ its watch ────────────────────▶ MVCC core ─▶ feeds
+//!       ─ get, range ─────────────────────────────────────────────────────▶ MVCC core
 //! ```
 //!
-//! Keys are paths, values are bytes, and the store gives no meaning to either. It has what etcd has as far as an
-//! API server uses it: every mutation takes the next [`Revision`], a write names the revision it replaces, readers
-//! read at any retained revision, and a [`Feed`] delivers every [`Change`] after a revision in order, with the
-//! value before it, or says that history was compacted. Nothing is ever skipped in silence.
+//! Keys are paths, values are bytes; the store interprets neither. It has the features of etcd that an API server
+//! uses: every mutation takes the next [`Revision`], a write names the revision it replaces, readers read at any
+//! retained revision, and a [`Feed`] delivers every [`Change`] after a revision in order, with the previous value, or
+//! reports that the history was compacted. Nothing is skipped silently.
 
+mod backup;
 mod clock;
 mod engine;
 mod error;
@@ -18,6 +19,7 @@ mod error;
 mod etcd;
 mod feed;
 mod group_commit;
+mod import;
 mod maintenance;
 mod marks;
 mod model;
@@ -29,18 +31,25 @@ mod revision;
 mod scope;
 mod signals;
 mod snapshot;
+mod space;
 mod state;
 mod store;
 mod transaction;
+mod transform;
 
+pub use backup::{Backup, BackupError, BackupFile, BackupSummary};
+pub use engine::redb::inspect::{Verified, back_up_directory, verify_directory};
+pub use engine::redb::restore::{RestoreOptions, restore_directory};
 pub use error::{EngineError, OpenError, ReadError, WriteError};
 #[cfg(feature = "etcd")]
 pub use etcd::EtcdOptions;
 pub use feed::{Batch, Feed, Signal};
-pub use model::{Change, Key, KeyValue};
+pub use model::{Change, ImportedChange, Key, KeyValue};
 pub use range::{Range, RangeRequest};
 pub use retention::Retention;
 pub use revision::{ReadAt, Revision};
 pub use scope::Scope;
 pub use snapshot::Snapshot;
+pub use space::Usage;
 pub use store::{MAX_KEY_BYTES, MAX_VALUE_BYTES, Store, StoreOptions};
+pub use transform::{ENCRYPTED, TransformError, Transformed, Transformer};

@@ -109,7 +109,7 @@ impl Listener {
         self.seen = self.shared.version.load(Ordering::Acquire) & !CLOSED;
     }
 
-    #[cfg(test)]
+    /// True if there is news since the last time.
     pub(crate) fn has_changed(&self) -> bool {
         self.shared.version.load(Ordering::Acquire) & !CLOSED != self.seen
     }

@@ -1,7 +1,7 @@
-//! The heart of the store: every key's versions, the history of changes, and what expires when.
+//! The core of the store: every key's versions, the history of changes, and expirations.
 //!
-//! Records flow in, in the order of their revisions; values at any retained revision and changes after any retained
-//! revision flow out. It takes no lock, reads no clock and touches no disk, so recovery, the live store and the
+//! Records go in, in the order of their revisions; values at any retained revision and changes after any retained
+//! revision come out. It takes no lock, reads no clock and touches no disk, so recovery, the live store and the
 //! property tests all run the same code.
 //!
 //! Three views of one sequence of writes (`a` is created, changed and deleted, `b` is created):
@@ -15,8 +15,8 @@
 //! 5          a gone, was y since 3       2:x 3:y 5:gone   4:1
 //! ```
 //!
-//! Compaction at 3 pops the history up to 3; the change of 3 superseded version 2, which goes. Reading at 3 and
-//! feeding after 3 still work, at 2 no more. Compaction at 5 leaves `b` alone with an empty history: the cost of
+//! Compaction at 3 drops the history up to 3; the change of 3 superseded version 2, which is dropped. Reads at 3 and
+//! feeds after 3 still work, at 2 no more. Compaction at 5 leaves only `b`, with an empty history. The cost of
 //! compaction is the number of changes dropped, however many keys there are.
 
 use std::collections::BTreeMap;
@@ -28,13 +28,16 @@ mod expiry;
 mod history;
 #[cfg(test)]
 mod model_test;
+mod seals;
 mod versions;
 
 use expiry::Expiry;
 use history::History;
+use seals::Seals;
 use versions::{Remains, Version, Versions};
 
 use crate::model::{Record, UnixMillis};
+use crate::transform::Seal;
 use crate::{Change, Key, KeyValue, ReadError, Revision};
 
 /// The state of a store. A clone shares all of it, until one of the two is written to: that one then copies what it
@@ -44,6 +47,7 @@ pub(crate) struct Mvcc {
     keys: Arc<BTreeMap<Key, Versions>>,
     history: Arc<History>,
     expiry: Arc<Expiry>,
+    seals: Arc<Seals>,
     current: Revision,
     compacted: Revision,
 }
@@ -61,6 +65,7 @@ impl Mvcc {
             keys: Arc::default(),
             history: Arc::new(History::new(floor)),
             expiry: Arc::default(),
+            seals: Arc::default(),
             current: floor,
             compacted,
         }
@@ -87,7 +92,6 @@ impl Mvcc {
     }
 
     /// Moves on to a revision that changed nothing here.
-    #[cfg(feature = "etcd")]
     pub(crate) fn advance(&mut self, revision: Revision) {
         self.current = self.current.max(revision);
     }
@@ -96,11 +100,29 @@ impl Mvcc {
     pub(crate) fn restore(&mut self, record: Record, dropped: impl FnMut(Revision)) {
         let revision = record.revision;
         let change = self.supersede(record);
+        self.compact_key(&change.key, revision, dropped);
+        self.forget_changes(revision);
+    }
+
+    /// Drops the versions of a key that a change has superseded.
+    fn compact_key(&mut self, key: &Key, revision: Revision, mut dropped: impl FnMut(Revision)) {
         let keys = Arc::make_mut(&mut self.keys);
-        if let Some(versions) = keys.get_mut(&change.key)
-            && versions.compact(revision, dropped) == Remains::Nothing
-        {
-            keys.remove(&change.key);
+        let Some(versions) = keys.get_mut(key) else { return };
+        let seals = &mut self.seals;
+        let remains = versions.compact(revision, |version| {
+            if !seals.is_empty() {
+                Arc::make_mut(seals).forget(key, version);
+            }
+            dropped(version);
+        });
+        if remains == Remains::Nothing {
+            keys.remove(key);
+        }
+    }
+
+    fn forget_changes(&mut self, revision: Revision) {
+        if !self.seals.is_empty() {
+            Arc::make_mut(&mut self.seals).forget_changes(revision);
         }
     }
 
@@ -123,6 +145,10 @@ impl Mvcc {
                 (entry.key().clone(), previous)
             }
         };
+        if record.seal != Seal::Current || !self.seals.is_empty() {
+            let replaced = previous.as_ref().map(|(_, since)| *since);
+            Arc::make_mut(&mut self.seals).note(&key, record.revision, replaced, record.seal);
+        }
         // Most keys live for good, and copying for nothing is what this avoids.
         if record.expires_at.is_some() || self.expiry.has(&key) {
             Arc::make_mut(&mut self.expiry).set(&key, record.expires_at);
@@ -145,10 +171,25 @@ impl Mvcc {
     /// What a key held at a revision.
     pub(crate) fn get(&self, key: &str, at: Option<Revision>) -> Result<Option<KeyValue>, ReadError> {
         let at = self.readable(at)?;
-        Ok(self
-            .keys
-            .get_key_value(key)
-            .and_then(|(key, versions)| key_value(key, versions.at(at)?)))
+        let found = self.keys.get_key_value(key);
+        let found = found.and_then(|(key, versions)| key_value(key, versions.at(at)?));
+        found.map(|found| self.unlocked(found)).transpose()
+    }
+
+    /// Refuses a value that could not be decrypted.
+    pub(crate) fn unlocked(&self, found: KeyValue) -> Result<KeyValue, ReadError> {
+        match self.seals.why_locked(&found.key, found.mod_revision) {
+            None => Ok(found),
+            Some(why) => Err(ReadError::Undecryptable {
+                key: found.key,
+                why: why.clone(),
+            }),
+        }
+    }
+
+    /// How the versions of keys were stored.
+    pub(crate) fn seals(&self) -> &Seals {
+        &self.seals
     }
 
     /// The revision that a read is served at, if it can be.
@@ -212,12 +253,8 @@ impl Mvcc {
         }
         let change = Arc::make_mut(&mut self.history).pop(revision)?;
         self.compacted = change.revision;
-        let keys = Arc::make_mut(&mut self.keys);
-        if let Some(versions) = keys.get_mut(&change.key)
-            && versions.compact(change.revision, dropped) == Remains::Nothing
-        {
-            keys.remove(&change.key);
-        }
+        self.compact_key(&change.key, change.revision, dropped);
+        self.forget_changes(change.revision);
         Some(change)
     }
 

@@ -76,13 +76,21 @@ fn step(state: &State, span: &Span, limit: usize, range: &mut Range) -> Result<O
     state.open()?;
     let mvcc = state.mvcc.read();
     let revision = mvcc.readable(Some(range.revision))?;
-    Ok(mvcc.walk(span.bounds(), revision, STEP, |key, version| {
+    let mut locked = None;
+    let last = mvcc.walk(span.bounds(), revision, STEP, |key, version| {
         if range.items.len() < limit {
-            range.items.extend(key_value(key, version));
+            let item = key_value(key, version)
+                .map(|found| mvcc.unlocked(found))
+                .transpose();
+            match item {
+                Ok(item) => range.items.extend(item),
+                Err(error) => drop(locked.get_or_insert(error)),
+            }
         } else {
             range.remaining += 1;
         }
-    }))
+    });
+    locked.map_or(Ok(last), Err)
 }
 
 /// A stretch of keys. Its start is before its end.

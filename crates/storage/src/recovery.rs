@@ -83,6 +83,7 @@ mod tests {
 
     use super::*;
     use crate::Key;
+    use crate::transform::Seal;
 
     fn record(revision: u64, key: &str, value: Option<&'static str>) -> Record {
         Record {
@@ -92,6 +93,7 @@ mod tests {
             create_revision: Revision::new(revision),
             written_at: 0,
             expires_at: None,
+            seal: Seal::Current,
         }
     }
 

@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::model::{Record, UnixMillis};
 use crate::mvcc::Mvcc;
 use crate::signals::Signals;
+use crate::space::Space;
 use crate::{Change, ReadError, Retention, Revision};
 
 /// Records or changes handled under one hold of the write lock.
@@ -27,6 +28,7 @@ pub(crate) struct State {
     pub(crate) signals: Mutex<Signals>,
     pub(crate) clock: Clock,
     pub(crate) retention: Retention,
+    pub(crate) space: Space,
     /// When maintenance is next needed.
     pub(crate) due: watch::Sender<Option<UnixMillis>>,
     closed: AtomicBool,
@@ -35,12 +37,19 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// The state of a store that needs no room on a disk of ours.
+    #[cfg(any(test, feature = "etcd"))]
     pub(crate) fn new(mvcc: Mvcc, clock: Clock, retention: Retention) -> Self {
+        Self::within(mvcc, clock, retention, Space::default())
+    }
+
+    pub(crate) fn within(mvcc: Mvcc, clock: Clock, retention: Retention, space: Space) -> Self {
         let state = Self {
             mvcc: RwLock::new(mvcc),
             signals: Mutex::new(Signals::new()),
             clock,
             retention,
+            space,
             due: watch::Sender::new(None),
             closed: AtomicBool::new(false),
             failed: AtomicBool::new(false),
@@ -156,6 +165,7 @@ mod tests {
     use super::*;
     use crate::Key;
     use crate::feed::Feed;
+    use crate::transform::Seal;
 
     fn record(revision: u64, key: String) -> Record {
         Record {
@@ -165,6 +175,7 @@ mod tests {
             create_revision: Revision::new(revision),
             written_at: 0,
             expires_at: None,
+            seal: Seal::Current,
         }
     }
 

@@ -15,11 +15,13 @@ use crate::etcd::{Etcd, EtcdOptions};
 use crate::group_commit::GroupCommit;
 use crate::mvcc::Mvcc;
 use crate::recovery::Recovered;
+use crate::space::Space;
 use crate::state::{SharedState, State};
 use crate::transaction::Command;
+use crate::transform::{Transformer, Values};
 use crate::{
-    Change, Feed, KeyValue, OpenError, Range, RangeRequest, ReadAt, ReadError, Retention, Revision, Scope,
-    Snapshot, WriteError,
+    Backup, Change, Feed, ImportedChange, KeyValue, OpenError, Range, RangeRequest, ReadAt, ReadError,
+    Retention, Revision, Scope, Snapshot, Usage, WriteError,
 };
 use crate::{maintenance, range, scope};
 
@@ -29,12 +31,17 @@ pub const MAX_VALUE_BYTES: usize = 3 << 19;
 pub const MAX_KEY_BYTES: usize = 4096;
 
 /// How a store behaves.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct StoreOptions {
     /// How much history is kept.
     pub retention: Retention,
     /// Larger values are refused with [`WriteError::ValueTooLarge`].
     pub max_value_bytes: usize,
+    /// Writes that would make a store in a directory larger are refused with [`WriteError::NoSpace`]. etcd has a quota of
+    /// its own, and memory has none.
+    pub quota_bytes: Option<u64>,
+    /// How values are stored, if not as they are. A store in memory stores nothing.
+    pub transformer: Option<Arc<dyn Transformer>>,
 }
 
 impl Default for StoreOptions {
@@ -42,6 +49,8 @@ impl Default for StoreOptions {
         Self {
             retention: Retention::default(),
             max_value_bytes: MAX_VALUE_BYTES,
+            quota_bytes: None,
+            transformer: None,
         }
     }
 }
@@ -78,6 +87,7 @@ pub struct Store {
 struct Inner {
     state: SharedState,
     writes: Writes,
+    values: Values,
     max_value_bytes: usize,
 }
 
@@ -175,7 +185,8 @@ impl Store {
         let dir = dir.into();
         let clock = Clock::start();
         let now = clock.now();
-        let opened = tokio::task::spawn_blocking(move || redb::open(&dir, now)).await;
+        let values = Values::of(options.transformer.clone());
+        let opened = tokio::task::spawn_blocking(move || redb::open(&dir, now, values)).await;
         let (engine, recovered) = opened.unwrap_or_else(|error| Err(OpenError::Interrupted(error)))?;
         Ok(Self::start(recovered, clock, Box::new(engine), options))
     }
@@ -187,30 +198,35 @@ impl Store {
         options: StoreOptions,
     ) -> Self {
         let Recovered { mvcc, garbage } = recovered;
-        let state = Arc::new(State::new(mvcc, clock, options.retention));
+        let file = engine.data_file();
+        let quota = options.quota_bytes.filter(|_| file.is_some());
+        let space = Space::new(quota, file, engine.used_bytes());
+        let state = Arc::new(State::within(mvcc, clock, options.retention.clone(), space));
         let group_commit = GroupCommit::new(state.clone(), engine, garbage);
         let maintenance = tokio::spawn(maintenance::run(state.clone(), group_commit.clone()));
         let writes = Writes::Local(Local {
             group_commit,
             maintenance: Mutex::new(Some(maintenance)),
         });
-        Self::over(state, writes, options.max_value_bytes)
+        Self::over(state, writes, &options)
     }
 
     /// The store in an etcd, which it may share with others: what they write is seen by all. Opening it waits until all
     /// keys are read.
     #[cfg(feature = "etcd")]
     pub async fn etcd(etcd: EtcdOptions, options: StoreOptions) -> Result<Self, OpenError> {
-        let (state, etcd) = Etcd::open(etcd, options.retention).await?;
-        Ok(Self::over(state, Writes::Etcd(etcd), options.max_value_bytes))
+        let values = Values::of(options.transformer.clone());
+        let (state, etcd) = Etcd::open(etcd, options.retention.clone(), values).await?;
+        Ok(Self::over(state, Writes::Etcd(etcd), &options))
     }
 
-    fn over(state: SharedState, writes: Writes, max_value_bytes: usize) -> Self {
+    fn over(state: SharedState, writes: Writes, options: &StoreOptions) -> Self {
         Self {
             inner: Arc::new(Inner {
                 state,
                 writes,
-                max_value_bytes,
+                values: Values::of(options.transformer.clone()),
+                max_value_bytes: options.max_value_bytes,
             }),
         }
     }
@@ -358,6 +374,17 @@ impl Store {
         Ok(())
     }
 
+    /// Applies changes of another history at their own revisions, which must be later than all there is; else nothing is
+    /// changed, and [`WriteError::Past`] says so. For stores in memory: see [`Snapshot::import`].
+    pub async fn import(&self, changes: Vec<ImportedChange>) -> Result<Revision, WriteError> {
+        match &self.inner.writes {
+            Writes::Local(local) if !local.group_commit.is_durable() => {
+                self.submit(Command::Import { changes }).await
+            }
+            _ => Err(WriteError::NotInMemory),
+        }
+    }
+
     /// The changes under a prefix after a revision, which may be one that is yet to come.
     pub fn watch(&self, prefix: &str, after: Revision) -> Result<Feed, ReadError> {
         Feed::start(self.inner.state.clone(), prefix, after)
@@ -367,6 +394,37 @@ impl Store {
     /// compacted earlier is no error.
     pub async fn compact(&self, revision: Revision) -> Result<(), WriteError> {
         self.submit(Command::Compact { revision }).await.map(drop)
+    }
+
+    /// Whether any value is stored in a way that is out of date. It takes no time where nothing is encrypted.
+    pub fn has_stale(&self) -> bool {
+        !self.inner.state.mvcc.read().seals().is_empty()
+    }
+
+    /// Whether a key's value of that revision is stored in a way that is out of date, so that a write that changes nothing
+    /// is worth while.
+    pub fn is_stale(&self, key: &str, revision: Revision) -> bool {
+        self.inner.state.mvcc.read().seals().is_stale(key, revision)
+    }
+
+    /// The room that the store takes on this machine.
+    pub fn usage(&self) -> Usage {
+        self.inner.state.space.usage()
+    }
+
+    /// Everything that the store holds at this moment, as the bytes of a backup.
+    pub fn backup(&self) -> Backup {
+        Backup::of(&self.snapshot(), self.inner.values.clone())
+    }
+
+    /// Gives the room that compaction and deletes have freed back to the file system. Writers wait meanwhile, readers do
+    /// not. Only a store in a directory has such room: what etcd holds is defragmented there.
+    pub async fn defragment(&self) -> Result<(), WriteError> {
+        match &self.inner.writes {
+            Writes::Local(local) => local.group_commit.defragment().await,
+            #[cfg(feature = "etcd")]
+            Writes::Etcd(_) => Ok(()),
+        }
     }
 
     /// Finishes the writes in progress, refuses new ones, ends all feeds and lets go of the data. When this

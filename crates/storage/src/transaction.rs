@@ -8,8 +8,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::clock::millis;
-use crate::model::{Record, UnixMillis};
+use crate::model::{ImportedChange, Record, UnixMillis};
 use crate::mvcc::Mvcc;
+use crate::space::Outcome;
+use crate::transform::Seal;
 use crate::{Key, KeyValue, Revision, WriteError};
 
 /// One thing a writer wants.
@@ -27,6 +29,8 @@ pub(crate) enum Command {
     Delete { key: Key, expected: Revision },
     /// Forget the history up to a revision.
     Compact { revision: Revision },
+    /// Apply changes at revisions of their own.
+    Import { changes: Vec<ImportedChange> },
 }
 
 impl Command {
@@ -36,6 +40,7 @@ impl Command {
             Self::Put { key, value, .. } => key.len() + value.len(),
             Self::Delete { key, .. } => key.len(),
             Self::Compact { .. } => 0,
+            Self::Import { changes } => changes.iter().map(ImportedChange::size).sum(),
         }
     }
 }
@@ -51,10 +56,14 @@ pub(crate) struct Transaction {
     staged: HashMap<Key, usize>,
     looked_through: usize,
     pub(crate) compacted: Option<Revision>,
+    /// Bytes that further records may take.
+    room: u64,
+    /// How much of what was asked for found room.
+    pub(crate) outcome: Outcome,
 }
 
 impl Transaction {
-    pub(crate) fn begin(mvcc: &Mvcc, now: UnixMillis) -> Self {
+    pub(crate) fn begin(mvcc: &Mvcc, now: UnixMillis, room: u64) -> Self {
         Self {
             now,
             current: mvcc.current(),
@@ -62,6 +71,8 @@ impl Transaction {
             staged: HashMap::new(),
             looked_through: 0,
             compacted: None,
+            room,
+            outcome: Outcome::Fits,
         }
     }
 
@@ -75,6 +86,7 @@ impl Transaction {
                 ttl,
             } => {
                 let found = self.expect(mvcc, &key, expected)?;
+                self.take_room(&key, &value, found.as_ref())?;
                 let expires_at = ttl.map(|ttl| self.now.saturating_add(millis(ttl)));
                 Ok(self.push(key, Some(value), found, expires_at))
             }
@@ -95,7 +107,43 @@ impl Transaction {
                 }
                 Ok(revision)
             }
+            Command::Import { changes } => self.import(mvcc, changes),
         }
+    }
+
+    /// Refuses a write that makes the store larger than it may be.
+    fn take_room(&mut self, key: &Key, value: &Bytes, found: Option<&KeyValue>) -> Result<(), WriteError> {
+        let size = (key.len() + value.len()) as u64;
+        let grows = found.is_none_or(|found| value.len() > found.value.len());
+        if grows && size > self.room {
+            self.outcome = Outcome::Refused;
+            return Err(WriteError::NoSpace);
+        }
+        self.room = self.room.saturating_sub(size);
+        Ok(())
+    }
+
+    /// Stages changes that have revisions already. Several may share one.
+    fn import(&mut self, mvcc: &Mvcc, changes: Vec<ImportedChange>) -> Result<Revision, WriteError> {
+        let in_order = changes.is_sorted_by_key(|change| change.revision);
+        if let Some(first) = changes.iter().map(|change| change.revision).min()
+            && (first <= self.current || !in_order)
+        {
+            return Err(WriteError::Past {
+                requested: first,
+                current: self.current,
+            });
+        }
+        for change in changes {
+            let found = self.latest(mvcc, &change.key);
+            if found.is_none() && change.value.is_none() {
+                continue;
+            }
+            self.current = change.revision;
+            self.records
+                .push(change.into_record(found.map(|found| found.create_revision)));
+        }
+        Ok(self.current)
     }
 
     /// Compacts at a visible revision, or a later one if that is staged already.
@@ -153,6 +201,7 @@ impl Transaction {
             create_revision,
             written_at: self.now,
             expires_at,
+            seal: Seal::Current,
         });
         revision
     }

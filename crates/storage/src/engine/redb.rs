@@ -11,39 +11,41 @@
 //! failed commit have reached the disk after all, its rows are taken out again, because its writers were told that
 //! it failed. If it was synchronising that failed, there is no next commit: see [`disk`].
 
-use std::any::Any;
 use std::fs::File;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata};
-use redb::{ReadTransaction, StorageBackend, StorageError, TableDefinition, TableError, WriteTransaction};
+use redb::{StorageBackend, StorageError, TableDefinition, TableError, WriteTransaction};
 
 mod data_dir;
 mod disk;
 #[cfg(test)]
 mod faults_test;
+mod format;
+pub(crate) mod inspect;
+mod panics;
 #[cfg(test)]
 mod power_cut_test;
-mod row;
+pub(crate) mod restore;
+pub(crate) mod row;
 mod verify;
 
 use data_dir::DataDir;
 use disk::{Disk, SyncFailure};
+use format::{FORMAT, Format};
+use panics::caught;
 use verify::Closed;
 
 use super::{Commit, Engine};
-use crate::model::UnixMillis;
+use crate::model::{Record, UnixMillis};
 use crate::recovery::{Recovered, Recovery};
+use crate::transform::{TransformError, Values};
 use crate::{EngineError, OpenError, Revision};
 
 const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("watchkeeper log");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("watchkeeper meta");
-const FORMAT: &str = "format";
 const COMPACTED: &str = "compacted";
-/// The format that this code writes.
-const FORMAT_VERSION: u64 = 1;
 /// redb's page cache. Small, because pages are only read again when rows are appended or removed beside them.
 const CACHE_BYTES: usize = 16 << 20;
 
@@ -57,34 +59,40 @@ type OpenFile = Box<dyn Fn(File) -> Result<Box<dyn StorageBackend>, DatabaseErro
 /// The engine of one data directory.
 pub(crate) struct Redb {
     open_file: OpenFile,
+    values: Values,
     sync_failure: SyncFailure,
     /// `None` after an error, until the next commit.
     database: Option<Database>,
     /// The newest committed revision.
     current: Revision,
     compacted: Revision,
+    /// Bytes of all rows.
+    used: u64,
     /// Last, so that the directory is free only when the database is closed.
     dir: DataDir,
 }
 
 /// Opens or creates the store in a directory and reads everything back.
-pub(crate) fn open(path: &Path, now: UnixMillis) -> Result<(Redb, Recovered), OpenError> {
+pub(crate) fn open(path: &Path, now: UnixMillis, values: Values) -> Result<(Redb, Recovered), OpenError> {
     let open_file: OpenFile = Box::new(|file| Ok(Box::new(FileBackend::new(file)?)));
-    // Before redb has checked a page it may have to follow it, and where that leads it astray, it panics.
-    let opened = catch_unwind(AssertUnwindSafe(|| open_with(path, now, open_file)));
-    opened.unwrap_or_else(|panic| {
-        let detail = format!("a page makes no sense ({})", panic_message(&*panic));
-        Err(OpenError::damaged(path, detail))
-    })
+    let opened = caught(|| open_with(path, now, values, open_file));
+    opened.unwrap_or_else(|panic| Err(senseless(path, &panic)))
 }
 
-fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message")
+/// What is said of a file that made redb panic.
+fn senseless(dir: &Path, panic: &str) -> OpenError {
+    OpenError::damaged(
+        &data_dir::data_in(dir),
+        format!("a page makes no sense ({panic})"),
+    )
 }
 
-fn open_with(path: &Path, now: UnixMillis, open_file: OpenFile) -> Result<(Redb, Recovered), OpenError> {
+fn open_with(
+    path: &Path,
+    now: UnixMillis,
+    values: Values,
+    open_file: OpenFile,
+) -> Result<(Redb, Recovered), OpenError> {
     let dir = DataDir::acquire(path)?;
     let data = dir.data();
     let file = dir.open_or_init(|file| init(file).map_err(|error| open_error(&data, error)))?;
@@ -97,13 +105,23 @@ fn open_with(path: &Path, now: UnixMillis, open_file: OpenFile) -> Result<(Redb,
     let sync_failure = SyncFailure::default();
     let database =
         open_database(&open_file, file, &sync_failure).map_err(|error| open_error(&data, error.into()))?;
-    let recovered = recover(&database, &data, now)?;
+    let Contents {
+        format,
+        used,
+        recovered,
+        ..
+    } = recover(&database, &data, now, &values)?;
+    if format < Format::CURRENT {
+        format::upgrade(&database).map_err(|error| open_error(&data, error))?;
+    }
     let redb = Redb {
         open_file,
+        values,
         sync_failure,
         database: Some(database),
         current: recovered.mvcc.current(),
         compacted: recovered.mvcc.compacted(),
+        used,
         dir,
     };
     Ok((redb, recovered))
@@ -128,63 +146,66 @@ fn builder() -> Builder {
 
 /// Sets up an empty store.
 fn init(file: File) -> Result<(), redb::Error> {
-    let database = builder().create_file(file)?;
+    init_tables(&builder().create_file(file)?, Revision::ZERO)
+}
+
+/// Makes the tables of a store without records whose history begins at a revision.
+fn init_tables(database: &Database, compacted: Revision) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     transaction.open_table(LOG)?;
     let mut meta = transaction.open_table(META)?;
-    meta.insert(FORMAT, FORMAT_VERSION)?;
-    meta.insert(COMPACTED, Revision::ZERO.get())?;
+    meta.insert(FORMAT, Format::CURRENT.number())?;
+    meta.insert(COMPACTED, compacted.get())?;
     drop(meta);
     transaction.commit()?;
     Ok(())
 }
 
-fn recover(database: &Database, path: &Path, now: UnixMillis) -> Result<Recovered, OpenError> {
+/// Everything that a file holds.
+struct Contents {
+    format: Format,
+    /// How many rows there are, and their bytes.
+    rows: u64,
+    used: u64,
+    recovered: Recovered,
+}
+
+fn recover(
+    database: &Database,
+    path: &Path,
+    now: UnixMillis,
+    values: &Values,
+) -> Result<Contents, OpenError> {
     let fail = |error: redb::Error| open_error(path, error);
     let transaction = database.begin_read().map_err(|error| fail(error.into()))?;
-    let compacted = read_meta(&transaction, path)?;
+    let (format, compacted) = format::read_meta(&transaction, path)?;
     let mut recovery = Recovery::begin(compacted, now);
     let log = transaction
         .open_table(LOG)
         .map_err(|error| table_error(path, error))?;
-    let mut count = 0;
+    let (mut rows, mut used) = (0, 0);
     for entry in log.iter().map_err(|error| fail(error.into()))? {
         let (revision, bytes) = entry.map_err(|error| fail(error.into()))?;
         let record = row::read(Revision::new(revision.value()), bytes.value());
+        used += bytes.value().len() as u64;
         let record = record.map_err(|error| OpenError::damaged(path, error))?;
         recovery
-            .add(record)
+            .add(values.opened(record))
             .map_err(|error| OpenError::damaged(path, error))?;
-        count += 1;
+        rows += 1;
     }
     // redb counts rows as well, and not where they are: a lost branch of the tree shows here.
     let expected = log.len().map_err(|error| fail(error.into()))?;
-    if count != expected {
-        let detail = format!("{count} of {expected} rows were found");
+    if rows != expected {
+        let detail = format!("{rows} of {expected} rows were found");
         return Err(OpenError::damaged(path, detail));
     }
-    Ok(recovery.finish())
-}
-
-/// Checks the format and returns the compacted revision.
-fn read_meta(transaction: &ReadTransaction, path: &Path) -> Result<Revision, OpenError> {
-    let meta = transaction
-        .open_table(META)
-        .map_err(|error| table_error(path, error))?;
-    let number = |name| match meta.get(name) {
-        Ok(Some(found)) => Ok(found.value()),
-        Ok(None) => Err(OpenError::damaged(path, format!("{name:?} is missing"))),
-        Err(error) => Err(open_error(path, error.into())),
-    };
-    match number(FORMAT)? {
-        FORMAT_VERSION => Ok(Revision::new(number(COMPACTED)?)),
-        found if found > FORMAT_VERSION => Err(OpenError::Newer {
-            path: path.to_owned(),
-            found,
-            supported: FORMAT_VERSION,
-        }),
-        found => Err(OpenError::damaged(path, format!("there is no format {found}"))),
-    }
+    Ok(Contents {
+        format,
+        rows,
+        used,
+        recovered: recovery.finish(),
+    })
 }
 
 /// A redb file without our tables is somebody else's.
@@ -212,23 +233,21 @@ impl Engine for Redb {
         if self.sync_failure.happened() {
             return Err(EngineError::new(SYNC_FAILED));
         }
-        // As in `open`: writers get an answer, whatever redb runs into.
-        let result = catch_unwind(AssertUnwindSafe(|| self.try_commit(commit)));
-        let result = match result {
-            Ok(result) => result.map_err(EngineError::new),
-            Err(panic) => Err(EngineError::new(format!(
-                "the database panicked: {}",
-                panic_message(&*panic)
-            ))),
+        let sealed = self.sealed(commit).map_err(EngineError::new)?;
+        let stored = Commit {
+            records: sealed.as_deref().unwrap_or(commit.records),
+            ..*commit
         };
+        let result = self.attempt(|this| this.try_commit(&stored));
         match result {
-            Ok(()) => {
+            Ok(used) => {
+                self.used = used;
                 self.current = commit.records.last().map_or(self.current, |last| last.revision);
                 self.compacted = self.compacted.max(commit.compacted.unwrap_or_default());
             }
-            Err(_) => drop(catch_unwind(AssertUnwindSafe(|| self.database = None))),
+            Err(error) => return Err(error),
         }
-        result
+        Ok(())
     }
 
     fn waits_for_disk(&self) -> bool {
@@ -238,46 +257,114 @@ impl Engine for Redb {
     fn has_failed(&self) -> bool {
         self.sync_failure.happened()
     }
+
+    fn data_file(&self) -> Option<PathBuf> {
+        Some(self.dir.data())
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.used
+    }
+
+    fn defragment(&mut self) -> Result<(), EngineError> {
+        if self.sync_failure.happened() {
+            return Err(EngineError::new(SYNC_FAILED));
+        }
+        self.attempt(|this| {
+            let database = this.opened()?;
+            // Each call moves what it can, and tells whether a further one may do more.
+            while database.compact().map_err(redb::Error::from)? {}
+            Ok(())
+        })
+    }
 }
 
 impl Redb {
-    fn try_commit(&mut self, commit: &Commit<'_>) -> Result<(), redb::Error> {
-        if self.database.is_none() {
-            self.database = Some(self.reopen()?);
+    /// Works on the database. As in `open`, writers get an answer, whatever redb runs into; after an error the file is
+    /// opened anew.
+    fn attempt<T>(
+        &mut self,
+        step: impl FnOnce(&mut Self) -> Result<T, redb::Error>,
+    ) -> Result<T, EngineError> {
+        let result = match caught(|| step(self)) {
+            Ok(result) => result.map_err(EngineError::new),
+            Err(panic) => Err(EngineError::new(format!("the database panicked: {panic}"))),
+        };
+        if result.is_err() {
+            let _ = caught(|| self.database = None);
         }
-        let database = self.database.as_ref().ok_or(StorageError::DatabaseClosed)?;
-        let transaction = database.begin_write()?;
-        write(&transaction, commit)?;
+        result
+    }
+
+    /// The records as they are stored, if that is not as they are.
+    fn sealed(&self, commit: &Commit<'_>) -> Result<Option<Vec<Record>>, TransformError> {
+        match self.values {
+            Values::Raw | Values::Plain => Ok(None),
+            Values::Transformed(_) => {
+                let records = commit.records.iter().cloned();
+                records
+                    .map(|record| self.values.sealed(record))
+                    .collect::<Result<_, _>>()
+                    .map(Some)
+            }
+        }
+    }
+
+    fn opened(&mut self) -> Result<&mut Database, redb::Error> {
+        if self.database.is_none() {
+            let (database, used) = self.reopen()?;
+            self.database = Some(database);
+            self.used = used;
+        }
+        let database = self.database.as_mut();
+        database.ok_or_else(|| StorageError::DatabaseClosed.into())
+    }
+
+    /// Returns the bytes of all rows afterwards.
+    fn try_commit(&mut self, commit: &Commit<'_>) -> Result<u64, redb::Error> {
+        let transaction = self.opened()?.begin_write()?;
+        let (removed, added) = write(&transaction, commit)?;
         transaction.commit()?;
-        Ok(())
+        Ok((self.used + added).saturating_sub(removed))
     }
 
     /// Opens the file after an error, and undoes what the failed commit may have left.
-    fn reopen(&self) -> Result<Database, redb::Error> {
+    fn reopen(&self) -> Result<(Database, u64), redb::Error> {
         let file = File::options().read(true).write(true).open(self.dir.data())?;
         let database = open_database(&self.open_file, file, &self.sync_failure)?;
         let transaction = database.begin_write()?;
         let failed = self.current.next().get()..;
-        transaction.open_table(LOG)?.retain_in(failed, |_, _| false)?;
+        let mut log = transaction.open_table(LOG)?;
+        log.retain_in(failed, |_, _| false)?;
+        let mut used = 0;
+        for row in log.iter()? {
+            used += row?.1.value().len() as u64;
+        }
+        drop(log);
         transaction
             .open_table(META)?
             .insert(COMPACTED, self.compacted.get())?;
         transaction.commit()?;
-        Ok(database)
+        Ok((database, used))
     }
 }
 
-fn write(transaction: &WriteTransaction, commit: &Commit<'_>) -> Result<(), redb::Error> {
+/// Returns the bytes of the rows that are gone, and of those that are new.
+fn write(transaction: &WriteTransaction, commit: &Commit<'_>) -> Result<(u64, u64), redb::Error> {
     let mut log = transaction.open_table(LOG)?;
+    let (mut removed, mut added) = (0, 0);
     for revision in commit.garbage {
-        log.remove(revision.get())?;
+        let row = log.remove(revision.get())?;
+        removed += row.map_or(0, |row| row.value().len() as u64);
     }
     for record in commit.records {
-        let mut space = log.insert_reserve(record.revision.get(), row::len(record))?;
+        let len = row::len(record);
+        let mut space = log.insert_reserve(record.revision.get(), len)?;
         row::write(record, space.as_mut());
+        added += len as u64;
     }
     if let Some(revision) = commit.compacted {
         transaction.open_table(META)?.insert(COMPACTED, revision.get())?;
     }
-    Ok(())
+    Ok((removed, added))
 }

@@ -20,6 +20,7 @@ use super::messages::{Event, EventType, KeyValue, WatchCreateRequest, WatchRespo
 use super::shared::Shared;
 use crate::model::Record;
 use crate::mvcc::Mvcc;
+use crate::transform::Seal;
 use crate::{Key, Revision};
 
 /// The pause before a broken watch is begun anew: doubled until one tells something, with jitter. Finding another member
@@ -110,7 +111,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 }
 
 async fn read_anew(shared: &Shared) -> Result<(), CallError> {
-    let mvcc = load(&shared.client, &shared.keys, shared.origin(), 0).await?;
+    let mvcc = load(&shared.client, &shared.keys, &shared.values, shared.origin(), 0).await?;
     shared.state.replace(mvcc);
     shared.arrivals.tell(&shared.state);
     Ok(())
@@ -202,7 +203,7 @@ fn publish(shared: &Shared, events: Vec<Event>) -> Result<Revision, Broken> {
         let kv = event.kv.unwrap_or_default();
         reached = revision(kv.mod_revision);
         if let Meaning::Key(key) = shared.keys.meaning(&kv.key) {
-            records.push(record(key, kv, is_deletion, now));
+            records.push(shared.values.opened(record(key, kv, is_deletion, now)));
         }
     }
     complete(&shared.state.mvcc.read(), &mut records)?;
@@ -219,6 +220,7 @@ fn record(key: Key, kv: KeyValue, is_deletion: bool, now: u64) -> Record {
         create_revision: revision(kv.create_revision),
         written_at: now,
         expires_at: None,
+        seal: Seal::Current,
     }
 }
 
@@ -303,6 +305,7 @@ mod tests {
             create_revision: Revision::new(created),
             written_at: 0,
             expires_at: None,
+            seal: Seal::Current,
         }
     }
 

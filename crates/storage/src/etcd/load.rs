@@ -12,6 +12,7 @@ use super::messages::{
 use crate::Revision;
 use crate::model::Record;
 use crate::mvcc::Mvcc;
+use crate::transform::{Seal, Values};
 
 /// Keys per page: with the largest values etcd takes, a page is a message of 400 MB, and usually one of 1 MB.
 const PAGE: i64 = 250;
@@ -63,17 +64,18 @@ impl Origin {
 pub(crate) async fn load(
     client: &Client,
     keys: &Keys,
+    values: &Values,
     origin: Origin,
     max_history: u64,
 ) -> Result<Mvcc, CallError> {
     loop {
         let newest = origin.check(Origin::of(client, keys).await?)?;
         let wanted = Revision::new(newest.get().saturating_sub(max_history)).max(Revision::FIRST);
-        let at = match load_at(client, keys, origin, wanted).await {
+        let at = match load_at(client, keys, values, origin, wanted).await {
             Err(error) if error.is_compacted() => compacted_revision(client, keys, wanted).await?,
             loaded => return loaded,
         };
-        match load_at(client, keys, origin, at).await {
+        match load_at(client, keys, values, origin, at).await {
             // Somebody compacts at this very moment.
             Err(error) if error.is_compacted() => {}
             loaded => return loaded,
@@ -81,7 +83,13 @@ pub(crate) async fn load(
     }
 }
 
-async fn load_at(client: &Client, keys: &Keys, origin: Origin, at: Revision) -> Result<Mvcc, CallError> {
+async fn load_at(
+    client: &Client,
+    keys: &Keys,
+    values: &Values,
+    origin: Origin,
+    at: Revision,
+) -> Result<Mvcc, CallError> {
     // Nothing is ever written at the first revision: who has all since then has everything.
     let mut mvcc = Mvcc::recovering(if at == Revision::FIRST { Revision::ZERO } else { at });
     let (mut key, range_end) = keys.bounds();
@@ -99,7 +107,7 @@ async fn load_at(client: &Client, keys: &Keys, origin: Origin, at: Revision) -> 
         let Some(last) = kvs.last() else { return Ok(mvcc) };
         key = [&last.key[..], &[0]].concat();
         for record in kvs.into_iter().filter_map(|found| record(keys, found)) {
-            mvcc.restore(record, |_| {});
+            mvcc.restore(values.opened(record), |_| {});
         }
         if !more {
             return Ok(mvcc);
@@ -118,6 +126,7 @@ fn record(keys: &Keys, found: KeyValue) -> Option<Record> {
         create_revision: revision(found.create_revision),
         written_at: 0,
         expires_at: None,
+        seal: Seal::Current,
     })
 }
 

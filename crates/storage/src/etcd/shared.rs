@@ -12,11 +12,13 @@ use super::keys::Keys;
 use super::load::Origin;
 use crate::Revision;
 use crate::state::SharedState;
+use crate::transform::Values;
 
 pub(crate) struct Shared {
     pub(crate) client: Client,
     cluster: u64,
     pub(crate) keys: Keys,
+    pub(crate) values: Values,
     /// The copy in memory, which only `follow` changes.
     pub(crate) state: SharedState,
     pub(crate) arrivals: Arrivals,
@@ -25,11 +27,18 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(client: Client, origin: Origin, keys: Keys, state: SharedState) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        origin: Origin,
+        keys: Keys,
+        values: Values,
+        state: SharedState,
+    ) -> Self {
         Self {
             client,
             cluster: origin.cluster,
             keys,
+            values,
             state,
             arrivals: Arrivals::default(),
             watched_since: Mutex::new(Instant::now()),

@@ -63,7 +63,7 @@ impl Write {
                 value: None,
                 ttl: None,
             }),
-            Command::Compact { .. } => None,
+            Command::Compact { .. } | Command::Import { .. } => None,
         }
     }
 
@@ -103,7 +103,10 @@ impl Write {
             None => Request::DeleteRange(DeleteRangeRequest { key: key.clone() }),
             Some(value) => Request::Put(PutRequest {
                 key: key.clone(),
-                value: value.clone(),
+                value: shared
+                    .values
+                    .seal(&self.key, value)
+                    .map_err(|error| WriteError::Engine(EngineError::new(error)))?,
                 lease: self.lease(shared).await?,
             }),
         };
@@ -147,7 +150,7 @@ impl Write {
             let found = response.responses.into_iter().find_map(|step| step.response);
             let found = found.and_then(|Response::Range(range)| range.kvs.into_iter().next());
             return Err(WriteError::Conflict {
-                current: found.map(|found| self.key_value(found)),
+                current: found.map(|found| self.key_value(shared, found)),
             });
         }
         let written = revision(response.header.unwrap_or_default().revision);
@@ -158,10 +161,10 @@ impl Write {
         Ok(written)
     }
 
-    fn key_value(&self, found: Found) -> KeyValue {
+    fn key_value(&self, shared: &Shared, found: Found) -> KeyValue {
         KeyValue {
             key: self.key.clone(),
-            value: found.value.into(),
+            value: shared.values.open(&self.key, found.value.into()).0,
             create_revision: revision(found.create_revision),
             mod_revision: revision(found.mod_revision),
         }
@@ -204,6 +207,9 @@ impl Write {
                     size,
                     limit: size.saturating_sub(1),
                 }
+            }
+            CallError::Status { message, .. } if message.contains("database space exceeded") => {
+                WriteError::NoSpace
             }
             _ => WriteError::Engine(EngineError::new(error)),
         }

@@ -126,7 +126,7 @@ impl Model {
         let before = self.oracle.len();
         let state = self.state.clone();
         let mvcc = state.mvcc.read();
-        let mut transaction = Transaction::begin(&mvcc, 0);
+        let mut transaction = Transaction::begin(&mvcc, 0, u64::MAX);
         let staged: Vec<_> = writes
             .into_iter()
             .map(|write| {

@@ -1,7 +1,10 @@
 //! What a store promises, on every engine, through restarts and damage.
 
+mod backup;
 mod conformance;
 mod damage;
 mod list_and_watch;
+mod quota;
 mod restart;
 mod retention;
+mod upgrade;

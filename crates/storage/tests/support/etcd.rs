@@ -95,6 +95,18 @@ impl Etcd {
         format!("http://127.0.0.1:{}", self.port)
     }
 
+    /// Whether it leads its cluster.
+    pub fn is_leader(&self) -> bool {
+        let Some(answer) = self.ask("POST", "/v3/maintenance/status", "{}") else {
+            return false;
+        };
+        let number = |name: &str| {
+            let rest = answer.split_once(&format!("\"{name}\":\""))?.1;
+            rest.split_once('"').map(|(number, _)| number.to_owned())
+        };
+        number("leader").is_some_and(|leader| number("member_id") == Some(leader))
+    }
+
     /// `kill -9`.
     pub fn kill(&mut self) {
         self.process.kill().unwrap();

@@ -58,9 +58,33 @@ impl DataDir {
         }
     }
 
+    /// As [`acquire`](Self::acquire), of a directory that must have a store already.
+    pub(crate) fn acquire_existing(path: &Path) -> Result<Self, OpenError> {
+        let data = data_in(path);
+        match data
+            .try_exists()
+            .map_err(io_error("look for the data file", &data))?
+        {
+            true => Self::acquire(path),
+            false => Err(OpenError::Missing {
+                path: path.to_owned(),
+            }),
+        }
+    }
+
     /// Where the data is.
     pub(crate) fn data(&self) -> PathBuf {
-        self.path.join(DATA)
+        data_in(&self.path)
+    }
+
+    /// The data file of a store that is there.
+    pub(crate) fn open_data(&self) -> Result<File, OpenError> {
+        let path = self.data();
+        let mut file = private()
+            .open(&path)
+            .map_err(io_error("open the data file", &path))?;
+        check_magic(&mut file, &path)?;
+        Ok(file)
     }
 
     /// The data file, first set up by `init` if there is none.
@@ -75,14 +99,11 @@ impl DataDir {
         {
             self.init(init)?;
         }
-        let mut file = private()
-            .open(&path)
-            .map_err(io_error("open the data file", &path))?;
-        check_magic(&mut file, &path)?;
-        Ok(file)
+        self.open_data()
     }
 
-    fn init(&self, init: impl FnOnce(File) -> Result<(), OpenError>) -> Result<(), OpenError> {
+    /// Sets up a data file, which gets its name when `init` is done with it.
+    pub(crate) fn init(&self, init: impl FnOnce(File) -> Result<(), OpenError>) -> Result<(), OpenError> {
         let unfinished = self.path.join(UNFINISHED);
         let file = private()
             .create(true)
@@ -93,6 +114,11 @@ impl DataDir {
         fs::rename(&unfinished, self.data()).map_err(io_error("name the data file", &unfinished))?;
         sync_dir(&self.path).map_err(io_error("synchronise the directory", &self.path))
     }
+}
+
+/// Where the data of a directory is.
+pub(crate) fn data_in(path: &Path) -> PathBuf {
+    path.join(DATA)
 }
 
 fn check_magic(file: &mut File, path: &Path) -> Result<(), OpenError> {

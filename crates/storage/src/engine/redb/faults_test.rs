@@ -9,9 +9,11 @@ use parking_lot::Mutex;
 use redb::StorageBackend;
 use redb::backends::FileBackend;
 
+use super::restore::restore_with;
 use super::{OpenFile, open_with};
 use crate::clock::Clock;
-use crate::{Revision, Store, StoreOptions, WriteError};
+use crate::transform::Values;
+use crate::{BackupFile, RestoreOptions, Revision, Store, StoreOptions, WriteError};
 
 /// What goes wrong, and after how many further calls of that kind.
 #[derive(Clone, Copy, Debug)]
@@ -84,15 +86,19 @@ impl StorageBackend for FaultyDisk {
     }
 }
 
-fn open(path: &Path, faults: &Faults) -> Store {
-    let clock = Clock::start();
+fn faulty(faults: &Faults) -> OpenFile {
     let fault = faults.clone();
-    let open_file: OpenFile = Box::new(move |file| {
+    Box::new(move |file| {
         let disk = FileBackend::new(file)?;
         let fault = fault.clone();
         Ok(Box::new(FaultyDisk { disk, fault }))
-    });
-    let (engine, recovered) = open_with(path, clock.now(), open_file).unwrap();
+    })
+}
+
+fn open(path: &Path, faults: &Faults) -> Store {
+    let clock = Clock::start();
+    let open_file = faulty(faults);
+    let (engine, recovered) = open_with(path, clock.now(), Values::Plain, open_file).unwrap();
     Store::start(recovered, clock, Box::new(engine), StoreOptions::default())
 }
 
@@ -116,6 +122,10 @@ async fn write_into(fault: Fault, store: &Store, faults: &Faults) -> Vec<String>
         match create(store, &key).await {
             // The fault comes later than this commit.
             Ok(_) => assert!(keys(store).await.contains(&key)),
+            Err(WriteError::NoSpace) => {
+                assert!(matches!(fault, Fault::Full { .. }));
+                failed.push(key);
+            }
             Err(WriteError::Engine(error)) => {
                 assert!(!error.to_string().contains("panic"), "{error}");
                 failed.push(key);
@@ -211,7 +221,7 @@ async fn all_writers_of_a_failed_commit_are_told() {
         })
         .collect();
     for writer in writers {
-        assert!(matches!(writer.await.unwrap(), Err(WriteError::Engine(_))));
+        assert!(matches!(writer.await.unwrap(), Err(WriteError::NoSpace)));
     }
     assert_eq!(store.current_revision(), Revision::FIRST);
     assert_eq!(
@@ -219,4 +229,45 @@ async fn all_writers_of_a_failed_commit_are_told() {
         []
     );
     store.close().await;
+}
+
+/// A failed restore leaves nothing that could be taken for a store, and the same restore works on a disk that does.
+#[tokio::test]
+async fn a_restore_onto_a_failing_disk_leaves_no_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::memory(StoreOptions::default());
+    for number in 0..50 {
+        create(&store, &format!("/{number}")).await.unwrap();
+    }
+    let backup = dir.path().join("backup");
+    let mut file = BackupFile::create(&backup).unwrap();
+    store
+        .backup()
+        .for_each(|piece| file.write(&piece.unwrap()).unwrap());
+    let summary = file.finish().unwrap();
+    let to = dir.path().join("restored");
+    let options = RestoreOptions::default();
+    for fault in (0..6).flat_map(|after| [Fault::Full { after }, Fault::Sync { after }]) {
+        let faults: Faults = Arc::new(Mutex::new(Some(fault)));
+        let result = restore_with(&backup, &to, &options, &faulty(&faults));
+        let came = matches!(
+            *faults.lock(),
+            Some(Fault::Full { after: 0 } | Fault::Sync { after: 0 })
+        );
+        match result {
+            Err(_) => assert!(!to.join("store.redb").exists(), "{fault:?}"),
+            // So many calls of that kind were not needed.
+            Ok(_) => {
+                assert!(!came, "{fault:?}");
+                std::fs::remove_dir_all(&to).unwrap();
+            }
+        }
+    }
+    assert_eq!(
+        restore_with(&backup, &to, &options, &faulty(&Faults::default())).unwrap(),
+        summary
+    );
+    let restored = Store::open(&to, StoreOptions::default()).await.unwrap();
+    assert_eq!(keys(&restored).await, keys(&store).await);
+    restored.close().await;
 }

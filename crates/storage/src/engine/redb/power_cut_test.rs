@@ -14,6 +14,7 @@ use redb::backends::FileBackend;
 
 use super::{OpenFile, open_with};
 use crate::clock::Clock;
+use crate::transform::Values;
 use crate::{RangeRequest, ReadAt, Retention, Revision, Store, StoreOptions};
 
 /// What a disk writes at once.
@@ -80,7 +81,7 @@ fn open(path: &Path, journal: &Journal) -> Store {
         let journal = journal.clone();
         Ok(Box::new(RecordingDisk { disk, journal }))
     });
-    let (engine, recovered) = open_with(path, clock.now(), open_file).unwrap();
+    let (engine, recovered) = open_with(path, clock.now(), Values::Plain, open_file).unwrap();
     let retention = Retention {
         revisions: 30,
         ..Default::default()

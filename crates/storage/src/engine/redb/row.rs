@@ -15,6 +15,7 @@
 use bytes::Bytes;
 
 use crate::model::Record;
+use crate::transform::Seal;
 use crate::{Key, Revision};
 
 const CHECKSUM: usize = 4;
@@ -76,6 +77,7 @@ pub(crate) fn read(revision: Revision, row: &[u8]) -> Result<Record, RowError> {
         create_revision: Revision::new(number(5)),
         written_at: number(13),
         expires_at: (flags & EXPIRES != 0).then(|| number(21)),
+        seal: Seal::Current,
     })
 }
 
@@ -98,6 +100,7 @@ mod tests {
             create_revision: Revision::new(5),
             written_at: 1_700_000_000_000,
             expires_at,
+            seal: Seal::Current,
         }
     }
 

@@ -29,11 +29,7 @@ pub(crate) enum Closed {
 
 /// Tells how a file was left. Fails if it was closed properly and has changed since.
 pub(crate) fn verify(file: File) -> Result<Closed, redb::Error> {
-    let view = View {
-        len: Mutex::new(file.metadata()?.len()),
-        file: FileBackend::new(file)?,
-        changes: Mutex::default(),
-    };
+    let view = View::of(file)?;
     let mut builder = builder();
     builder.set_repair_callback(|session| session.abort());
     match builder.create_with_backend(view) {
@@ -49,11 +45,21 @@ pub(crate) fn verify(file: File) -> Result<Closed, redb::Error> {
 
 /// A file that can be changed without being changed.
 #[derive(Debug)]
-struct View {
+pub(crate) struct View {
     file: FileBackend,
     len: Mutex<u64>,
     /// What was written where, oldest first. Few, because a check hardly writes.
     changes: Mutex<Vec<(u64, Box<[u8]>)>>,
+}
+
+impl View {
+    pub(crate) fn of(file: File) -> Result<Self, redb::Error> {
+        Ok(Self {
+            len: Mutex::new(file.metadata()?.len()),
+            file: FileBackend::new(file)?,
+            changes: Mutex::default(),
+        })
+    }
 }
 
 impl StorageBackend for View {
