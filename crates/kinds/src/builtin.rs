@@ -1,8 +1,8 @@
-//! The built-in kinds, a file each.
+//! The built-in kinds, one file each.
 
 use crate::kind::Kind;
 
-/// Names the files, the kinds as constants, and all of them as a list.
+/// Declares the modules, the kinds as constants, and the list of all kinds.
 macro_rules! kinds {
     ($($file:ident: $name:ident,)*) => {
         $(pub(crate) mod $file;)*
@@ -79,7 +79,7 @@ kinds! {
     volume_attributes_class: VOLUME_ATTRIBUTES_CLASS,
 }
 
-/// What every custom kind has in common.
+/// The common part of every custom kind.
 pub static CUSTOM: Kind = Kind::CUSTOM;
 
 /// The kind of that name in that group.

@@ -1,7 +1,7 @@
-//! Resources that are served in two versions and stored in one.
+//! Built-in resources that are served in two versions and stored in one.
 //!
-//! Events are stored as core events, autoscalers as `autoscaling/v2`. The other version is worked out on the way in
-//! and out, on values; the stored version pays nothing.
+//! Events are stored as core events, autoscalers as `autoscaling/v2`. The other version is converted on reads and
+//! writes; the stored version costs nothing extra.
 
 use serde_json::{Value, json};
 use watchkeeper_patch::endpoint::Versions;
@@ -9,7 +9,7 @@ use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::{Part, metadata};
 
-/// How a served version relates to the stored one.
+/// The relation of a served version to the stored one.
 #[derive(Debug)]
 pub struct Conversion {
     pub(crate) kind: &'static str,
@@ -38,7 +38,7 @@ impl Conversion {
         served
     }
 
-    /// Leaves what annotations say of the part of an object that is not written as it is.
+    /// Keeps the live annotations of the part of an object that is not written.
     pub fn keep(&self, part: Part, new: &mut Value, live: &Value) {
         let kept = match part {
             Part::Status => self.spec_annotations,

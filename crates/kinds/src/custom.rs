@@ -1,9 +1,9 @@
-//! Custom kinds: how a stored definition becomes kinds like the built-in ones.
+//! Custom kinds: compiled from stored definitions into the same type as built-in ones.
 //!
-//! [`KindVersion::compile`](crate::KindVersion::compile) makes one [`KindVersion`](crate::KindVersion) per version, with one schema for all of them. What it has
-//! beyond a built-in kind is a [`CustomVersion`]: the rules for its values, its expressions, and the columns that
-//! the definition asks for. Its schema is the same structure as the built-in one, so bodies, patches, apply,
-//! defaults and managed fields have one implementation.
+//! [`KindVersion::compile`](crate::KindVersion::compile) makes one [`KindVersion`](crate::KindVersion) per version,
+//! with one schema for all of them. Its additional parts are in [`CustomVersion`]: value rules, CEL rules and printer
+//! columns. Its schema has the same structure as the built-in one, so bodies, patches, apply, defaults and managed
+//! fields have one implementation.
 
 pub(crate) mod expressions;
 mod formats;
@@ -24,42 +24,43 @@ use self::rules::Rules;
 use self::table::Column;
 use self::versions::Versions;
 
-/// What a version of a custom kind has beyond what every resource has.
+/// The additional parts of a version of a custom kind.
 #[derive(Debug)]
 pub struct CustomVersion {
-    /// The version's place among those of its kind.
+    /// The index of the version among those of its kind.
     pub number: u8,
-    /// Whether it has an address; every version has a type.
+    /// True if it is served.
     pub is_served: bool,
-    /// `example.com/v1`, the version that objects are stored in.
+    /// `example.com/v1`, the storage version.
     pub stored_api_version: String,
-    /// What values may be.
+    /// The value rules.
     pub(crate) rules: Rules,
-    /// What else must hold, as expressions; `None` if nothing does.
+    /// The CEL rules; `None` if there are none.
     pub(crate) expressions: Option<Expressions>,
-    /// The schema as it was written.
+    /// The schema as written.
     pub open_api: Value,
     /// The columns of a Table besides the name.
     pub(crate) columns: Vec<Column>,
-    /// The fields that selectors may name: `spec.color`.
+    /// The selectable fields: `spec.color`.
     pub selectable: Vec<(String, JsonPath)>,
-    /// Where the numbers of a scale stand, if there is one.
+    /// The paths of the scale subresource, if there is one.
     pub scale: Option<ScalePaths>,
-    /// What everyone hears who uses the version.
+    /// The deprecation warning.
     pub deprecation: Option<String>,
-    /// Who converts between versions, if more than their name changes: the `webhook` of the definition's `conversion`.
+    /// The conversion webhook: the `webhook` of the definition's `conversion`. `None` if only the version name
+    /// changes.
     pub conversion_webhook: Option<Value>,
     pub(crate) versions: Versions,
 }
 
-/// Where the numbers of a scale stand in an object.
+/// The paths of a scale subresource.
 #[derive(Clone, Debug)]
 pub struct ScalePaths {
-    /// How many there are to be.
+    /// The desired number of replicas.
     pub wanted: JsonPath,
-    /// How many there are.
+    /// The current number of replicas.
     pub found: JsonPath,
-    /// Which pods are counted.
+    /// The pod selector.
     pub selector: Option<JsonPath>,
 }
 
@@ -69,7 +70,7 @@ impl CustomVersion {
         self.versions.has_several().then_some(&self.versions)
     }
 
-    /// The type that objects have in the version they are stored in.
+    /// The type of objects in the storage version.
     pub fn stored_type(&self) -> Option<TypeId> {
         self.versions.0.get(&self.stored_api_version).copied()
     }

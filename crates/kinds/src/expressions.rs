@@ -1,5 +1,5 @@
-//! The expressions of admission policies and webhooks, compiled: when they are written, to say what is wrong with them,
-//! and when they are in force.
+//! CEL expressions of admission policies and webhooks: compiled when they are written, to report errors, and when
+//! they are used.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use watchkeeper_cel::{Declared, Environment, Field, Identity, List, Object, Prog
 
 use crate::rules::place::{Errors, Place};
 
-/// An expression and what became of it.
+/// An expression and its compiled form.
 #[derive(Debug)]
 pub struct Expression {
-    /// As it is written.
+    /// The source.
     pub source: String,
-    /// What it was compiled into, or why it does not compile.
+    /// The program, or the compile error.
     pub program: Result<Program, String>,
 }
 
-/// What must hold for a policy or a webhook to be about a write at all.
+/// The match conditions of a policy or a webhook.
 pub fn conditions(spec: &Value) -> Vec<Expression> {
     let environments = Environments::of(spec).without_variables();
     let conditions = spec["matchConditions"].as_array().into_iter().flatten();
@@ -27,7 +27,7 @@ pub fn conditions(spec: &Value) -> Vec<Expression> {
     compiled.collect()
 }
 
-/// What expressions of a policy can name. Variables come one after the other, each with those before it.
+/// The environments of a policy's expressions. Each variable sees those before it.
 pub struct Environments {
     has_parameters: bool,
     has_variables: bool,
@@ -36,7 +36,7 @@ pub struct Environments {
 }
 
 impl Environments {
-    /// What is known before the first variable.
+    /// The environment before the first variable.
     pub fn of(spec: &Value) -> Self {
         Self {
             has_parameters: spec["paramKind"].is_object(),
@@ -49,7 +49,7 @@ impl Environments {
         }
     }
 
-    /// What conditions know: they are asked before there are variables.
+    /// The environment of match conditions, which have no variables.
     #[must_use]
     pub fn without_variables(self) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl Environments {
         }
     }
 
-    /// What expressions that make patches know: the types that patches are made of, too.
+    /// The environment of mutations, with the types of patches.
     #[must_use]
     pub fn with_patch_types(self) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Environments {
         }
     }
 
-    /// Adds a variable for the expressions after it, of the type that its expression has.
+    /// Adds a variable for later expressions, with the type of its expression.
     pub fn add(&mut self, name: &str, variable: &Expression) {
         let declared = variable.program.as_ref().map_or(Declared::dynamic(), |program| {
             sized(Shape::Of(program.result_type().clone()))
@@ -79,8 +79,8 @@ impl Environments {
         self.variables.fields.insert(name.to_owned(), field);
     }
 
-    /// In the order in which [`evaluate`](super::evaluate) gives values. Where there are no variables, their place is
-    /// kept under a name that no expression can say.
+    /// In the order in which [`evaluate`](super::evaluate) passes values. Without variables, their place is kept
+    /// under a name no expression can use.
     fn environment(&self) -> Environment {
         let variables = if self.has_variables { "variables" } else { "" };
         let (authorizer, request_resource) = Type::authorizer();
@@ -105,7 +105,7 @@ impl Environments {
         }
     }
 
-    /// Compiles an expression, which must have one of the types that are wanted; any if there are none.
+    /// Compiles an expression, which must have one of the wanted types; any if there are none.
     pub fn compile(&self, source: &str, wanted: &[Type]) -> Expression {
         let program = match self.environment().compile(source) {
             Err(error) => Err(format!("compilation failed: {error}")),
@@ -116,7 +116,7 @@ impl Environments {
         Expression { source, program }
     }
 
-    /// Refuses an expression that does not compile.
+    /// Reports the errors of an expression that does not compile.
     pub(crate) fn check(&self, expression: &Place<'_, '_>, wanted: &[Type], errors: &mut Errors) {
         if let Err(why) = self.compile(expression.text(), wanted).program {
             errors.push(expression.invalid(why));
@@ -141,7 +141,7 @@ fn wrong_type(wanted: &[Type], found: &Type) -> String {
 fn object(name: &str, fields: &[(&str, Declared)]) -> Declared {
     let fields = fields.iter().map(|(name, declared)| {
         let field = Field {
-            // Only of namespaces, and only here, the identity is written in capitals.
+            // Only for namespaces, and only here, the uid is in capitals.
             name: if *name == "UID" { "uid" } else { name }.to_owned(),
             declared: declared.clone(),
         };
@@ -214,7 +214,7 @@ fn namespace_object() -> Declared {
     )
 }
 
-/// What `request` is.
+/// The declaration of `request`.
 pub fn request() -> Declared {
     let named = |name: &str, last: &str| {
         let fields = [("group", text()), ("version", text()), (last, text())];
@@ -252,7 +252,7 @@ pub fn request() -> Declared {
     )
 }
 
-/// What `namespaceObject` is, and what `request` is.
+/// The declarations of `namespaceObject` and `request`.
 pub fn declared() -> (Declared, Declared) {
     (namespace_object(), request())
 }

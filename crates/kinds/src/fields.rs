@@ -1,14 +1,14 @@
-//! Which fields a field selector may name.
+//! Selectable fields of built-in kinds.
 
-/// A field that selectors may name.
+/// A selectable field.
 pub struct Selectable {
     /// The name in a selector.
     pub(crate) name: &'static str,
-    /// Where its value stands; the first that is there counts.
+    /// The JSON pointers of its value; the first one present counts.
     pub(crate) pointers: &'static [&'static str],
-    /// What it reads as when it is not set: booleans and numbers have a value of their own.
+    /// Its text if unset: booleans and numbers have a zero value.
     pub(crate) zero: &'static str,
-    /// The name it has now, if selectors may still use this one.
+    /// The current name, if this is an old one.
     pub(crate) now: Option<&'static str>,
 }
 

@@ -1,8 +1,8 @@
-//! What is particular to a kind, as one value.
+//! The particulars of a kind, as one value.
 //!
-//! Everything the server does with an object is written once, for all kinds. Where kinds differ, that code asks the
-//! [`Kind`]. Each built-in kind is one such value, in the file of [`builtin`](crate::builtin) that is named after it;
-//! a field that is left out is what nearly all kinds have ([`Kind::PLAIN`]).
+//! Generic code handles objects of all kinds and asks the [`Kind`] where they differ. Each built-in kind is one such
+//! value, in the file of [`builtin`](crate::builtin) named after it; omitted fields have the values of nearly all
+//! kinds ([`Kind::PLAIN`]).
 
 use std::fmt;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::table::Column;
 use crate::user::User;
 use crate::{Part, Warnings};
 
-/// A kind: where it differs from all others.
+/// A kind: its differences from other kinds.
 pub struct Kind {
     /// `apps`; empty for the core group.
     pub group: &'static str,
@@ -27,150 +27,150 @@ pub struct Kind {
     /// `deployments`.
     pub plural: &'static str,
 
-    /// What names of its objects may look like.
+    /// The syntax of names.
     pub names: NameRule,
-    /// What finalizers of its objects may look like.
+    /// The syntax of finalizers.
     pub finalizers: FinalizerRule,
-    /// The name under which its objects are stored, where that is not the plural.
+    /// The name in storage, if it is not the plural.
     pub storage_name: Option<&'static str>,
-    /// How long an object lives without being written.
+    /// The lifetime of an object that is not written.
     pub ttl: Option<Duration>,
-    /// How its versions are converted, if it is served in more than one.
+    /// The conversion between versions, if it is served in more than one.
     pub conversion: Option<&'static Conversion>,
-    /// The group that validation errors name, where it is another.
+    /// The group in validation errors, if it differs.
     pub error_group: Option<&'static str>,
-    /// What everyone hears who uses it, whatever becomes of the request.
+    /// The deprecation warning, sent with every request.
     pub deprecation: Option<&'static str>,
 
-    /// PUT of an object that is not there creates it.
+    /// PUT of a missing object creates it.
     pub creates_on_update: bool,
-    /// PUT without a resourceVersion overwrites whatever is there.
+    /// PUT without a resourceVersion overwrites the object.
     pub updates_unconditionally: bool,
-    /// What `metadata.generation` counts.
+    /// The meaning of `metadata.generation`.
     pub generation: Generation,
-    /// A new object has no generation; its first change is the first.
+    /// A new object has no generation; its first change sets it to one.
     pub generation_begins_with_change: bool,
-    /// DELETE answers with the object instead of a Status.
+    /// DELETE returns the object instead of a Status.
     pub delete_returns_object: bool,
-    /// Dependents stay when the deletion does not say otherwise.
+    /// Dependents are orphaned unless the delete says otherwise.
     pub orphans_by_default: bool,
-    /// What is said to someone who deletes an object without a word about its dependents.
+    /// The warning for a delete without a propagation policy.
     pub orphan_warning: Option<&'static str>,
-    /// Propagation policies mean something.
+    /// Propagation policies have an effect.
     pub garbage_collected: bool,
-    /// Something runs that must stop first: objects are given a grace period when they are deleted.
+    /// Objects get a grace period when they are deleted.
     pub graceful: bool,
-    /// Names of objects that cannot be deleted, and why.
+    /// Returns the reason an object of this name cannot be deleted.
     pub undeletable: fn(name: &str) -> Option<&'static str>,
-    /// Whether an object has a list of finalizers in its spec too, which keep it.
+    /// True if an object also has finalizers in its spec.
     pub finalizers_in_spec: bool,
 
-    /// The status of a new object is kept: whoever creates it reports it.
+    /// The status of a new object is kept: its creator reports it.
     pub keeps_new_status: bool,
-    /// Fields besides the status in which the writer of the whole object manages nothing.
+    /// Fields besides the status that a write of the whole object does not own.
     pub unmanaged: &'static [&'static str],
-    /// Who writes the status writes no labels, annotations, finalizers and owners.
+    /// A write of the status does not change labels, annotations, finalizers and owners.
     pub status_keeps_metadata: bool,
-    /// Whether `…/status` cannot be had as a Table.
+    /// True if `…/status` has no Table form.
     pub status_without_table: bool,
-    /// Fields besides the spec that a writer of the status does not say.
+    /// Fields besides the spec that a write of the status cannot set.
     pub not_of_status: &'static [&'static [&'static str]],
 
     /// The columns of a Table.
     pub columns: &'static [Column],
-    /// Cells of a row beyond its columns, which Kubernetes sends for one kind.
+    /// Additional cells of a row beyond its columns, which Kubernetes sends for one kind.
     pub cells_beyond: &'static [Column],
-    /// What the rows of a list are sorted by, if not by name.
+    /// The sort key of rows, if not the name.
     pub row_order: Option<fn(&Value) -> i64>,
-    /// What is special about a row.
+    /// The condition of a row.
     pub row_condition: fn(&Value) -> Option<RowCondition>,
-    /// The fields that a field selector may name, beyond `metadata.name` and `metadata.namespace`.
+    /// The selectable fields, beyond `metadata.name` and `metadata.namespace`.
     pub selectable: Option<&'static [Selectable]>,
-    /// What is said of a field that is not among those, where that is in words of its own.
+    /// The error for other fields, if it has its own text.
     pub unselectable: Option<fn(field: &str) -> String>,
-    /// Where the spec of its pods stands.
+    /// The JSON pointer of its pod spec.
     pub pod_spec: Option<&'static str>,
-    /// What an object takes of a quota, beyond being counted.
+    /// The quota usage of an object, besides its count.
     pub usage: fn(&Value, &mut Usage),
-    /// A quota may limit its number under its plural name alone.
+    /// A quota may limit its number under its plural name.
     pub counted_by_plural: bool,
-    /// Writes to an object that is there by which it may take more of a quota.
+    /// Updates that may increase its quota usage.
     pub grows_by: &'static [Part],
-    /// Quotas do not look at it.
+    /// Quotas ignore it.
     pub quota_exempt: bool,
-    /// Kubernetes keeps no watch cache of it: a watch that begins too early is refused in the words of its store.
+    /// Kubernetes keeps no watch cache of it: a watch from a compacted version is refused with the store's error.
     pub uncached: bool,
-    /// Takes out of the metadata what stands there only because the served version has no field for it. Answers that show
-    /// metadata alone leave it out.
+    /// Removes metadata that only exists because the served version has no field for it. Metadata-only answers omit
+    /// it.
     pub drop_alien_metadata: Option<fn(&mut Value)>,
-    /// Whether the server's own form states how many replicas there are to be, even if it is none.
+    /// True if the canonical form states the number of replicas even if it is zero.
     pub states_replicas: bool,
 
-    /// What its fields mean.
+    /// The hooks for its fields.
     pub(crate) hooks: Hooks,
 }
 
-/// What `metadata.generation` counts.
+/// The meaning of `metadata.generation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
-    /// Nothing: it is not set.
+    /// It is not set.
     None,
-    /// The states of everything but metadata and status.
+    /// Counts changes of everything but metadata and status.
     Spec,
-    /// The states of the labels as well.
+    /// Counts changes of the labels as well.
     SpecAndLabels,
 }
 
-/// What is special about the row of an object.
+/// The condition of an object's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowCondition {
-    /// In a word.
+    /// The reason.
     pub reason: &'static str,
-    /// In a sentence.
+    /// The message.
     pub message: &'static str,
 }
 
-/// What the fields of a kind mean. Every hook sees whole objects, in the form the server prints.
+/// The hooks of a kind. Each gets whole objects in canonical form.
 pub(crate) struct Hooks {
-    /// Fills in what the client left open.
+    /// Sets defaults.
     pub(crate) default: fn(&mut Value),
-    /// Fills in the time where something begins with the write.
+    /// Sets times that start with the write.
     pub(crate) date: fn(&mut Value, &str),
-    /// Resets what the client may not set on a new object.
+    /// Resets fields the client cannot set on a new object.
     pub(crate) prepare_for_create: fn(&mut Value),
-    /// Writes into a new object who asks for it.
+    /// Records the requester in a new object.
     pub(crate) sign: fn(&mut Value, Option<&User>),
-    /// Resets what the client may not change; the second value is the live object, the text what time it is.
+    /// Resets fields the client cannot change, given the live object and the current time.
     pub(crate) prepare_for_update: fn(Part, &mut Value, &Value, &str),
-    /// The schema says what else is wrong with an object, after `check`.
+    /// True if the schema is validated after `check`.
     pub(crate) checked_by_schema: bool,
-    /// What is wrong with an object.
+    /// Validates an object.
     pub(crate) check: Rule,
-    /// What is wrong with a new object, and would not be with one that is there.
+    /// Validates a new object, with rules that do not apply to existing ones.
     pub(crate) check_new: Rule,
-    /// What is wrong with a change.
+    /// Validates an update.
     pub(crate) check_change: fn(&Change<'_>, &mut Errors),
-    /// Whether the change is looked at before the object is, which shows in the order of errors.
+    /// True if the update is validated before the object, which shows in the order of errors.
     pub(crate) change_first: bool,
-    /// What the writer should hear; the second value is the live object, if there is one.
+    /// Adds warnings, given the live object if there is one.
     pub(crate) warn: fn(&Value, Option<&Value>, &Warnings),
-    /// Whether a label or an annotation with this key means anything to the other hooks. Where none of an object's
-    /// does, they have nothing to do when its labels, annotations or finalizers change and nothing else. `None` if they
-    /// may have.
+    /// Returns true if a label or annotation with this key matters to the other hooks. If none of an object's keys
+    /// do, the hooks can be skipped for a write of only labels, annotations or finalizers. `None` if they can never
+    /// be skipped.
     pub(crate) heeds: Option<fn(&str) -> bool>,
 }
 
-/// A write to an object that is there.
+/// An update of an object.
 pub(crate) struct Change<'v> {
-    /// What is written.
+    /// The written part.
     pub(crate) part: Part,
-    /// The object as it would be.
+    /// The new object.
     pub(crate) new: Place<'v, 'v>,
-    /// The object as it is.
+    /// The live object.
     pub(crate) live: Place<'v, 'v>,
 }
 
-/// Hooks of a kind with rules of its own: none of them does anything.
+/// Hooks that do nothing.
 pub(crate) const PLAIN: Hooks = Hooks {
     default: |_| {},
     date: |_, _| {},
@@ -186,14 +186,14 @@ pub(crate) const PLAIN: Hooks = Hooks {
     heeds: None,
 };
 
-/// Hooks of a kind of which the schema says what is not allowed.
+/// Hooks of a kind that is validated by its schema.
 pub(crate) const BY_SCHEMA: Hooks = Hooks {
     checked_by_schema: true,
     ..PLAIN
 };
 
 impl Kind {
-    /// What nearly all kinds have in common.
+    /// The defaults of nearly all kinds.
     pub(crate) const PLAIN: Self = Self {
         group: "",
         name: "",
@@ -238,8 +238,8 @@ impl Kind {
         hooks: BY_SCHEMA,
     };
 
-    /// What every custom kind has in common. What its definition says comes beside it
-    /// ([`CustomVersion`](crate::custom::CustomVersion)).
+    /// The common part of all custom kinds. The parts of a definition are in
+    /// [`CustomVersion`](crate::custom::CustomVersion).
     pub(crate) const CUSTOM: Self = Self {
         updates_unconditionally: false,
         generation: Generation::Spec,
@@ -250,7 +250,7 @@ impl Kind {
     };
 }
 
-/// Two kinds are the same if they are the same value: no other kind can pretend to be it by its name.
+/// Kinds are compared by address: no other kind can pretend to be one by its name.
 impl PartialEq for Kind {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)

@@ -1,8 +1,7 @@
-//! A kind in one of the versions it is served in: its names, its schema, its place in the store, and what its rules
-//! make of an object.
+//! A kind in one served version: its names, schema, storage key and rules.
 //!
-//! Built-in and custom kinds are the same type. A custom kind's rules are those of its definition ([`CustomVersion`]);
-//! here is the only place that asks which of the two it is.
+//! Built-in and custom kinds are the same type. The rules of a custom kind are those of its definition
+//! ([`CustomVersion`]); this is the only place that distinguishes the two.
 
 mod compile;
 mod fields;
@@ -32,40 +31,40 @@ use crate::table::{Column, Heading, heading};
 use crate::user::User;
 use crate::{Part, Warnings, builtin};
 
-/// Where everything is stored, as in etcd behind a Kubernetes server.
+/// The storage prefix, as in the etcd of a Kubernetes server.
 const ROOT: &str = "/registry";
 
-/// A kind in one of its versions.
+/// A kind in one version.
 #[derive(Debug)]
 pub struct KindVersion {
-    /// What is particular to it.
+    /// The kind.
     pub kind: &'static Kind,
     /// Group, version, kind, plural name and scope.
     pub resource: Resource,
-    /// What discovery says of it.
+    /// Its discovery entry.
     pub listing: Cow<'static, ApiResource>,
     /// `v1`, `apps/v1`.
     pub api_version: String,
     /// `PodList`.
     pub list_kind: String,
-    /// What its objects are made of.
+    /// The schema.
     pub schema: SharedSchema,
     /// The type of its objects.
     pub type_id: TypeId,
-    /// How the stored version differs, if it does.
+    /// The conversion to the stored version, if it differs.
     pub conversion: Option<&'static Conversion>,
-    /// What a custom resource definition says of it, if it is one's.
+    /// The parts of a custom resource definition, if it is one.
     pub custom: Option<Box<CustomVersion>>,
     /// `/registry/pods/`.
     prefix: String,
 }
 
-/// A schema that is part of the program, or one that the versions of a custom kind have in common.
+/// A schema of built-in kinds, or one shared by the versions of a custom kind.
 #[derive(Clone, Debug)]
 pub enum SharedSchema {
-    /// That of every built-in kind.
+    /// That of all built-in kinds.
     Builtin(&'static Schema),
-    /// One that was made at run time.
+    /// One built at run time.
     Custom(Arc<Schema>),
 }
 
@@ -80,9 +79,9 @@ impl Deref for SharedSchema {
     }
 }
 
-/// What it is called, where it stands, and in which version.
+/// Names, storage and versions.
 impl KindVersion {
-    /// Every built-in resource that is stored: those that can be listed and created.
+    /// Every stored built-in resource: those that can be listed and created.
     pub fn all() -> Vec<Self> {
         let stored = resources::all()
             .iter()
@@ -90,7 +89,7 @@ impl KindVersion {
         stored.filter_map(Self::of).collect()
     }
 
-    /// Component statuses, which can be read though nothing stores them.
+    /// Component statuses, which can be read but are not stored.
     pub fn component_statuses() -> Option<Self> {
         resources::by_plural("", "v1", builtin::COMPONENT_STATUS.plural).and_then(Self::of)
     }
@@ -137,17 +136,17 @@ impl KindVersion {
         }
     }
 
-    /// Whether it is a version of that built-in kind.
+    /// True if it is a version of that built-in kind.
     pub fn is(&self, kind: &'static Kind) -> bool {
         self.kind == kind
     }
 
-    /// Whether it is a custom kind's, whose objects travel as JSON only.
+    /// True for a custom kind, whose objects are encoded as JSON only.
     pub fn is_custom(&self) -> bool {
         self.custom.is_some()
     }
 
-    /// Where the resource's objects are stored, one namespace's or all.
+    /// The storage prefix of the resource's objects, in one namespace or all.
     pub fn prefix(&self, namespace: &str) -> String {
         match namespace {
             "" => self.prefix.clone(),
@@ -155,7 +154,7 @@ impl KindVersion {
         }
     }
 
-    /// Where one object is stored.
+    /// The storage key of an object.
     pub fn key(&self, namespace: &str, name: &str) -> String {
         match namespace {
             "" => [&self.prefix, name].concat(),
@@ -172,7 +171,7 @@ impl KindVersion {
         }
     }
 
-    /// The version objects are stored in.
+    /// The `apiVersion` in which objects are stored.
     pub fn stored_api_version(&self) -> &str {
         match (&self.custom, self.conversion) {
             (Some(custom), _) => &custom.stored_api_version,
@@ -181,13 +180,13 @@ impl KindVersion {
         }
     }
 
-    /// The version that objects are stored in, without its group.
+    /// The version in which objects are stored, without its group.
     pub fn stored_version(&self) -> &str {
         let stored = self.stored_api_version();
         stored.rsplit_once('/').map_or(stored, |(_, version)| version)
     }
 
-    /// Whether its objects are stored as the messages they are served as.
+    /// True if its objects are stored as the protobuf messages they are served as.
     pub fn stores_messages(&self) -> bool {
         self.conversion.is_none() && !self.is_custom()
     }
@@ -197,7 +196,7 @@ impl KindVersion {
         self.custom.as_ref().map(|custom| &custom.open_api)
     }
 
-    /// What everyone hears who uses a kind or a version that is going away.
+    /// The deprecation warning of a kind or version.
     pub fn deprecation(&self) -> Option<&str> {
         match &self.custom {
             Some(custom) => custom.deprecation.as_deref(),
@@ -221,7 +220,7 @@ impl KindVersion {
         }
     }
 
-    /// The package name that some of Kubernetes' texts show for the group.
+    /// The package name that some of Kubernetes' error texts show for the group.
     pub fn internal_group(&self) -> &str {
         match self.resource.group.split('.').next() {
             Some("") | None => "core",
@@ -229,25 +228,25 @@ impl KindVersion {
         }
     }
 
-    /// Whether its objects live in namespaces.
+    /// True if its objects are namespaced.
     pub fn is_namespaced(&self) -> bool {
         self.resource.scope == Scope::Namespaced
     }
 
-    /// Whether status is written apart from the rest.
+    /// True if it has a status subresource.
     pub fn has_status(&self) -> bool {
         self.listing.subresource("status").is_some()
     }
 }
 
-/// What a write does to an object, and what is wrong with it.
+/// Preparation and validation of writes.
 impl KindVersion {
     fn hooks(&self) -> &'static Hooks {
         &self.kind.hooks
     }
 
-    /// Fills in what the client left open: first what the schema says, then what the kind says. What is as it is stored
-    /// has its defaults. `now` is the time, for what begins with the write.
+    /// Sets defaults: those of the schema, then those of the kind. Unchanged parts have them already. `now` is the
+    /// time, for fields that start with the write.
     pub fn default(&self, object: &mut Value, difference: &Difference, now: &str) {
         fill_from_schema(&self.schema, self.type_id, object, difference);
         match &self.custom {
@@ -259,7 +258,7 @@ impl KindVersion {
         }
     }
 
-    /// Resets what the client may not set on a new object: first of all, its status.
+    /// Resets fields the client cannot set on a new object, above all the status.
     pub fn prepare_for_create(&self, object: &mut Value) {
         if self.drops_new_status() {
             match object.as_object_mut() {
@@ -274,24 +273,23 @@ impl KindVersion {
         self.has_status() && !self.kind.keeps_new_status
     }
 
-    /// Writes into a new object who asks for it, where the kind says so.
+    /// Records the requester in a new object, if the kind does so.
     pub fn sign(&self, object: &mut Value, requester: Option<&User>) {
         (self.hooks().sign)(object, requester);
     }
 
-    /// Resets what the client may not change.
+    /// Resets fields the client cannot change.
     pub fn prepare_for_update(&self, part: Part, object: &mut Value, live: &Value, now: &str) {
         (self.hooks().prepare_for_update)(part, object, live, now);
     }
 
-    /// The fields of a new object in which its writer manages nothing: the status, even if it is kept, and what never
-    /// changes.
+    /// The fields of a new object its writer does not own: the status, even if it is kept, and immutable fields.
     pub fn unmanaged_fields(&self) -> Vec<&'static str> {
         let status = self.has_status().then_some("status");
         self.kind.unmanaged.iter().copied().chain(status).collect()
     }
 
-    /// What a writer of one part of an object does not say there: the rest of it is as it was, whatever an apply claims.
+    /// The fields a write of one part cannot set: they keep their live values, whatever an apply states.
     pub fn reset_fields(&self, part: Part) -> FieldSet {
         let mut fields = FieldSet::new();
         let mut add = |path: &[&str]| {
@@ -328,7 +326,7 @@ impl KindVersion {
         fields
     }
 
-    /// What is wrong with a new object beyond its metadata.
+    /// Validates a new object except for its metadata.
     pub fn errors(&self, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         self.check(object, None, &Warnings::default(), &mut errors);
@@ -336,8 +334,8 @@ impl KindVersion {
         errors
     }
 
-    /// What is wrong with a changed object beyond its metadata. Of an object whose status is written, the rest is as it
-    /// was, and was checked then.
+    /// Validates an updated object except for its metadata. In a status write the rest is unchanged and was validated
+    /// before.
     pub fn update_errors(
         &self,
         part: Part,
@@ -361,7 +359,7 @@ impl KindVersion {
                 if let Some(scale) = &custom.scale {
                     scale.status_errors(object, &mut errors);
                 }
-                // These speak of the whole object, and of how its parts fit together.
+                // These apply to the whole object and relations between its parts.
                 check_expressions(custom, object, Some(live), warnings, &mut errors);
             }
             _ if part != Part::Status => self.check(object, Some(live), warnings, &mut errors),
@@ -373,7 +371,7 @@ impl KindVersion {
         errors
     }
 
-    /// Checks an object's own fields: its kind knows, or else its schema.
+    /// Validates an object's own fields, by its kind or else by its schema.
     fn check(&self, object: &Value, live: Option<&Value>, warnings: &Warnings, errors: &mut Errors) {
         if let Some(custom) = &self.custom {
             errors.append(custom.rules.errors(object, live));
@@ -389,13 +387,13 @@ impl KindVersion {
         }
     }
 
-    /// Whether a label or an annotation with this key means anything to the rules of the kind. `None` if the rest of
-    /// the object does as well.
+    /// Returns true if a label or annotation with this key matters to the rules of the kind. `None` if other parts of
+    /// the object do as well.
     pub fn heeds(&self) -> Option<fn(&str) -> bool> {
         self.hooks().heeds
     }
 
-    /// What the writer should hear.
+    /// Adds warnings.
     pub fn warn(&self, object: &Value, live: Option<&Value>, warnings: &Warnings) {
         if self.is_custom() {
             warn_of_finalizers(object, live, warnings);
@@ -403,7 +401,7 @@ impl KindVersion {
         (self.hooks().warn)(object, live, warnings);
     }
 
-    /// Whether a deleted object has nothing left that keeps it.
+    /// True if nothing delays the deletion of a deleted object.
     pub fn is_ready_to_go(&self, object: &Value) -> bool {
         let is_empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
         let metadata = &object["metadata"];
@@ -416,9 +414,9 @@ impl KindVersion {
     }
 }
 
-/// What else there is to an object.
+/// Pods, Tables and metadata.
 impl KindVersion {
-    /// Containers that may do everything, where none may.
+    /// The errors of privileged containers, if none are allowed.
     pub fn privileged_errors(&self, object: &Value) -> FieldErrors {
         let Some(pointer) = self.kind.pod_spec else {
             return FieldErrors::new();
@@ -432,13 +430,13 @@ impl KindVersion {
         }
     }
 
-    /// The spec of the pods that an object makes, of kinds that make some.
+    /// The pod spec of an object, for kinds that create pods.
     pub fn template_spec<'v>(&self, object: &'v Value) -> Option<&'v Value> {
         let pointer = self.kind.pod_spec.filter(|_| !self.is(&builtin::POD))?;
         Some(object.pointer(pointer).unwrap_or(&Value::Null))
     }
 
-    /// Takes out of an object's metadata what stands there only because the served version has no field for it.
+    /// Removes metadata that only exists because the served version has no field for it.
     pub fn bare_metadata(&self, metadata: &mut Value) {
         if let Some(drop_alien) = self.kind.drop_alien_metadata {
             drop_alien(metadata);
@@ -467,8 +465,7 @@ impl KindVersion {
         }
     }
 
-    /// The cells of an object's row, one per column. They are worked out in the version objects are stored in, which
-    /// knows all that there is.
+    /// The cells of an object's row, one per column. They are computed in the stored version, which has all fields.
     pub fn cells(&self, object: &Value, now: Time) -> Vec<Value> {
         if let Some(custom) = &self.custom {
             let name = object["metadata"]["name"].clone();
@@ -486,13 +483,13 @@ impl KindVersion {
         columns.map(|column| (column.cell)(&row)).collect()
     }
 
-    /// What is special about an object's row.
+    /// The condition of an object's row.
     pub fn row_condition(&self, object: &Value) -> Option<RowCondition> {
         (self.kind.row_condition)(object)
     }
 }
 
-/// Holds an object to the expressions of its kind, unless it is not even what they speak of.
+/// Evaluates the CEL rules of an object, unless other errors prevent it.
 fn check_expressions(
     custom: &CustomVersion,
     object: &Value,
@@ -507,7 +504,7 @@ fn check_expressions(
     }
 }
 
-/// A custom object may have finalizers of any name, but should not.
+/// Warns of finalizers without a domain, which custom objects may have but should not.
 fn warn_of_finalizers(object: &Value, live: Option<&Value>, warnings: &Warnings) {
     let list = |object: &Value| -> Vec<String> {
         let list = object["metadata"]["finalizers"].as_array().into_iter().flatten();

@@ -1,10 +1,10 @@
-//! What is particular to each Kubernetes kind, in one place and one value each.
+//! The particulars of each Kubernetes kind, as one value each.
 //!
-//! A [`Kind`] says how a kind's objects are named, defaulted, checked, printed, counted, converted and deleted; each
-//! built-in kind is one such value in the file of [`builtin`] that is named after it. A [`KindVersion`] is a kind in one
-//! of the versions it is served in, with its schema; [`KindVersion::compile`] makes the same of a CustomResourceDefinition.
+//! A [`Kind`] defines how a kind's objects are named, defaulted, validated, printed, counted, converted and deleted;
+//! each built-in kind is one such value, in the file of [`builtin`] named after it. A [`KindVersion`] is a kind in
+//! one served version, with its schema; [`KindVersion::compile`] makes the same from a CustomResourceDefinition.
 //!
-//! Nothing here waits, stores or knows the time: objects come as JSON values, and go as JSON values or as field errors.
+//! Nothing here waits, stores or reads a clock: JSON values go in, JSON values or field errors come out.
 //!
 //! ```
 //! use serde_json::json;

@@ -1,28 +1,28 @@
-//! Which part of an object a write is about.
+//! The part of an object that a write changes.
 
-/// Which part of an object a write is about.
+/// The part of an object that a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The object, except for its status.
     Object,
-    /// The status alone.
+    /// The status only.
     Status,
-    /// How many replicas there are to be.
+    /// The desired number of replicas.
     Scale,
     /// A pod's debugging containers.
     EphemeralContainers,
-    /// What a pod's containers may use.
+    /// The resources of a pod's containers.
     Resize,
-    /// Whether a signing request is approved.
+    /// The approval of a signing request.
     Approval,
-    /// What keeps a namespace from going.
+    /// The finalizers in a namespace's spec.
     Finalize,
-    /// All of it, as the server's own subresources write.
+    /// The whole object, for the server's own subresources.
     Whole,
 }
 
 impl Part {
-    /// As managed fields name it.
+    /// The subresource in managed fields.
     pub fn subresource(self) -> &'static str {
         match self {
             Self::Status => "status",

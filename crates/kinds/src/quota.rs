@@ -1,7 +1,7 @@
-//! What objects take of a quota: how they are counted and measured, and which of them a quota is about. Admission charges
-//! by this, and whoever keeps the status of quotas counts by it, so that the two agree.
+//! Quota usage of objects: what is counted and measured, and which objects a quota covers. Admission and the quota
+//! controller both use it, so that they agree.
 //!
-//! Not counted: volume attributes classes, and pod-level resources.
+//! Not included: volume attributes classes, and pod-level resources.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use watchkeeper_wire::values::{Quantity, QuantityFormat};
 use crate::builtin;
 use crate::rules::resource_names::is_counted_kind;
 
-/// Before the name of any resource, which is then counted.
+/// The prefix of counts of any resource.
 const COUNT: &str = "count/";
 
-/// Within the name of what claims of one class take.
+/// The infix of limits per storage class.
 pub(crate) const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
 
-/// Within the name of what claims for devices of one class take.
+/// The infix of limits per device class.
 pub(crate) const OF_DEVICE_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
 
-/// What every container must ask for by itself if it is limited.
+/// The resources every container must state if a quota limits them.
 pub const STATED: &[&str] = &[
     "cpu",
     "limits.cpu",
@@ -31,10 +31,10 @@ pub const STATED: &[&str] = &[
     "requests.memory",
 ];
 
-/// Amounts by the names under which a quota limits them.
+/// Amounts by their names in quotas.
 pub type Usage = BTreeMap<String, Quantity>;
 
-/// The amounts of a list by name, `{"cpu": "500m"}`; what is none is left out.
+/// The amounts of a list by name, `{"cpu": "500m"}`; invalid ones are skipped.
 pub fn amounts(list: &Value) -> Usage {
     let entries = list.as_object().into_iter().flatten();
     let amounts = entries.filter_map(|(name, amount)| Some((name.clone(), amount.as_str()?.parse().ok()?)));
@@ -48,7 +48,7 @@ pub(crate) fn number(count: usize) -> Quantity {
     )
 }
 
-/// Everything an object takes that a quota can limit.
+/// The quota usage of an object.
 pub fn usage(resource: &GroupResource, object: &Value) -> Usage {
     let mut usage = Usage::from([(format!("{COUNT}{resource}"), number(1))]);
     if let Some(kind) = builtin::by_plural(&resource.group, &resource.resource) {
@@ -60,7 +60,7 @@ pub fn usage(resource: &GroupResource, object: &Value) -> Usage {
     usage
 }
 
-/// The resource whose objects are counted or measured under a name.
+/// The resource that is counted or measured under a name.
 pub fn resource_of(name: &str) -> GroupResource {
     if let Some(counted) = name.strip_prefix(COUNT) {
         let (plural, group) = counted.split_once('.').unwrap_or((counted, ""));
@@ -81,7 +81,7 @@ pub fn resource_of(name: &str) -> GroupResource {
     GroupResource::new("", plural.to_owned())
 }
 
-/// Whether a quota means an object. Scopes are about pods.
+/// True if a quota covers an object. Scopes apply to pods.
 pub fn is_about(quota: &Value, resource: &GroupResource, object: &Value) -> bool {
     let is_pod = builtin::by_plural(&resource.group, &resource.resource) == Some(&builtin::POD);
     let scopes = quota["spec"]["scopes"].as_array().into_iter().flatten();
@@ -124,7 +124,7 @@ fn in_scope(selector: &Value, pod: &Value) -> bool {
     }
 }
 
-/// Whether a pod wants to be near, or far from, pods of other namespaces.
+/// True if a pod has affinity terms for other namespaces.
 fn reaches_out(pod: &Value) -> bool {
     let affinity = &pod["spec"]["affinity"];
     let terms = ["podAffinity", "podAntiAffinity"].into_iter().flat_map(|kind| {

@@ -1,4 +1,5 @@
-//! What rules of kinds are made of: places in an object, formats, what the schema says, and what several kinds share.
+//! Building blocks of the kinds' rules: places in an object, formats, schema rules, and rules shared by several
+//! kinds.
 
 pub(crate) mod admission;
 pub(crate) mod certificates;

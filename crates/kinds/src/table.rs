@@ -1,7 +1,7 @@
-//! Objects as rows: the columns of a kind, and what stands in them.
+//! Tables: the columns of a kind and their cells.
 //!
-//! Each kind lists its [`Column`]s with the cell of each; what several kinds print alike is in [`cells`]. What a column
-//! says of itself is in [`descriptions`].
+//! Each kind lists its [`Column`]s with their cells; common cells are in [`cells`], column descriptions in
+//! [`descriptions`].
 
 pub(crate) mod cells;
 pub(crate) mod descriptions;
@@ -24,11 +24,11 @@ pub struct Column {
     pub(crate) format: &'static str,
     /// 0 is always shown, more only in wide output.
     pub(crate) priority: i32,
-    /// What stands in it.
+    /// The cell of a row.
     pub(crate) cell: fn(&Row<'_>) -> Value,
 }
 
-/// A column as a Table announces it.
+/// A column as a Table lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Heading<'a> {
     /// The heading.
@@ -38,13 +38,13 @@ pub struct Heading<'a> {
     pub kind: &'a str,
     /// `name` for the column that names the object.
     pub format: &'a str,
-    /// What it says of itself.
+    /// Its description.
     pub description: &'a str,
     /// 0 is always shown, more only in wide output.
     pub priority: i32,
 }
 
-/// The object of a row, and when it is looked at.
+/// The object of a row, and the current time.
 pub(crate) struct Row<'v> {
     pub(crate) object: &'v Value,
     pub(crate) now: Time,
@@ -54,10 +54,10 @@ impl Column {
     /// The name of the object.
     pub(crate) const NAME: Self = Self::text("Name", |row| json!(row.text("/metadata/name"))).naming();
 
-    /// How long the object has been there.
+    /// The age of the object.
     pub(crate) const AGE: Self = Self::text("Age", |row| row.age("/metadata/creationTimestamp"));
 
-    /// Since when the object has been there.
+    /// The creation time of the object.
     pub(crate) const CREATED_AT: Self = Self::of("date", "Created At", |row| {
         json!(row.text("/metadata/creationTimestamp"))
     });
@@ -84,7 +84,7 @@ impl Column {
         }
     }
 
-    /// Names an object.
+    /// Marks the column that names the object.
     pub(crate) const fn naming(self) -> Self {
         Self {
             format: "name",
@@ -92,19 +92,19 @@ impl Column {
         }
     }
 
-    /// Shown only in wide output.
+    /// Only in wide output.
     pub(crate) const fn wide(self) -> Self {
         Self { priority: 1, ..self }
     }
 }
 
 impl Row<'_> {
-    /// The value at a JSON pointer; null where there is none.
+    /// The value at a JSON pointer; null if missing.
     pub(crate) fn at(&self, pointer: &str) -> &Value {
         self.object.pointer(pointer).unwrap_or(&Value::Null)
     }
 
-    /// The text at a JSON pointer; empty where there is none.
+    /// The text at a JSON pointer; empty if missing.
     pub(crate) fn text(&self, pointer: &str) -> String {
         text_at(self.object, pointer)
     }
@@ -117,28 +117,28 @@ impl Row<'_> {
         self.text_or(pointer, NONE)
     }
 
-    /// A number, 0 where there is none.
+    /// A number; 0 if missing.
     pub(crate) fn count(&self, pointer: &str) -> Value {
         json!(self.at(pointer).as_i64().unwrap_or_default())
     }
 
-    /// How many items a list has.
+    /// The length of a list.
     pub(crate) fn len(&self, pointer: &str) -> Value {
         json!(self.at(pointer).as_array().map_or(0, Vec::len))
     }
 
-    /// Whether something is so, false where nothing is said.
+    /// A boolean; false if missing.
     pub(crate) fn is(&self, pointer: &str) -> Value {
         json!(self.at(pointer).as_bool().unwrap_or_default())
     }
 
-    /// How long ago a time was.
+    /// The time since a timestamp.
     pub(crate) fn age(&self, pointer: &str) -> Value {
         json!(human::age(self.at(pointer).as_str(), self.now))
     }
 }
 
-/// The columns of a Scale, which is an object of no resource of its own.
+/// The columns of a Scale, which has no resource of its own.
 const SCALE: &[Column] = &[
     Column::text("Name", |row| json!(row.text("/metadata/name"))),
     Column::integer("Desired", |row| row.count("/spec/replicas")),
@@ -152,13 +152,13 @@ pub fn scale_headings() -> Vec<Heading<'static>> {
     SCALE.iter().map(|column| heading(column, described)).collect()
 }
 
-/// What stands in the columns of a Scale.
+/// The cells of a Scale.
 pub fn scale_cells(scale: &Value, now: Time) -> Vec<Value> {
     let row = Row { object: scale, now };
     SCALE.iter().map(|column| (column.cell)(&row)).collect()
 }
 
-/// A column as a Table announces it.
+/// A column as a Table lists it.
 pub(crate) fn heading(column: &'static Column, described: Descriptions) -> Heading<'static> {
     Heading {
         name: column.name,

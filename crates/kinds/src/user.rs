@@ -1,35 +1,35 @@
-//! Who is calling.
+//! The user of a request.
 
 use std::collections::BTreeMap;
 
-/// Everyone who proved who they are.
+/// The group of all authenticated users.
 pub const AUTHENTICATED: &str = "system:authenticated";
-/// Everyone who did not.
+/// The group of all unauthenticated users.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// Those who may do everything.
+/// The group with all permissions.
 pub const MASTERS: &str = "system:masters";
-/// How the names of service accounts begin; their namespace and name follow.
+/// The prefix of service account names; namespace and name follow.
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
-/// All service accounts; with a namespace behind a colon, those in it.
+/// The group of all service accounts; with a namespace after a colon, those in it.
 const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
-/// The name of a caller without credentials.
+/// The name of a user without credentials.
 pub const ANONYMOUS: &str = "system:anonymous";
 
-/// A caller, as authorization and audit see one.
+/// A user, as authorization and audit see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     /// The name.
     pub name: String,
-    /// An identity that outlives a change of name; may be empty.
+    /// A stable identity; may be empty.
     pub uid: String,
-    /// The groups, including the ones every caller has.
+    /// The groups, including the implicit ones.
     pub groups: Vec<String>,
-    /// What else its credentials say.
+    /// Further attributes of the credentials.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
-    /// A caller who proved to be `name`; the group of all such callers is added.
+    /// An authenticated user; the group of all authenticated users is added.
     pub fn authenticated(name: impl Into<String>, uid: impl Into<String>, groups: Vec<String>) -> Self {
         let mut groups = groups;
         if !groups.iter().any(|group| group == AUTHENTICATED) {
@@ -43,7 +43,7 @@ impl User {
         }
     }
 
-    /// A caller who showed no credentials.
+    /// A user without credentials.
     pub fn anonymous() -> Self {
         Self {
             name: ANONYMOUS.to_owned(),
@@ -52,7 +52,7 @@ impl User {
         }
     }
 
-    /// A service account, as an authorizer is asked about one that has not called.
+    /// A service account, for authorization checks about one that is not calling.
     pub fn of_service_account(namespace: &str, name: &str) -> Self {
         Self {
             name: format!("{SERVICE_ACCOUNT}{namespace}:{name}"),
@@ -64,12 +64,12 @@ impl User {
         }
     }
 
-    /// The namespace and the name of the service account that the caller is, if it is one.
+    /// The namespace and the name of the service account, if it is one.
     pub fn service_account(&self) -> Option<(&str, &str)> {
         self.name.strip_prefix(SERVICE_ACCOUNT)?.split_once(':')
     }
 
-    /// Whether the caller belongs to a group.
+    /// True if the user is in a group.
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|it| it == group)
     }

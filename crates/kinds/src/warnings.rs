@@ -1,16 +1,17 @@
-//! What a writer should hear besides the answer.
+//! Warnings of a write.
 
 use parking_lot::Mutex;
 
-/// The most warnings of one write; further ones are not heard. The head of an answer has room for fewer.
+/// The largest number of warnings of one write; further ones are dropped. The header of a response has room for
+/// fewer.
 const MAX_WARNINGS: usize = 256;
 
-/// What a writer should hear besides the answer, in order and once each.
+/// The warnings of a write, in order and without duplicates.
 #[derive(Debug, Default)]
 pub struct Warnings(Mutex<Vec<String>>);
 
 impl Warnings {
-    /// Adds a warning, unless it is there already or there are too many.
+    /// Adds a warning, unless it is a duplicate or there are too many.
     pub fn add(&self, text: impl Into<String>) {
         let text = text.into();
         let mut warnings = self.0.lock();

@@ -1,7 +1,7 @@
 //! API services: who serves a group and version.
 
 use serde_json::{Value, json};
-use watchkeeper_meta::validation::{FinalizerRule, NameRule, dns1035_label, dns1123_subdomain};
+use watchkeeper_meta::validation::{FinalizerRule, NameRule, dns1035_label, dns1123_subdomain, path_segment_name};
 
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::rules::defaulting::fill;
@@ -15,7 +15,7 @@ pub static KIND: Kind = Kind {
     name: "APIService",
     plural: "apiservices",
     // Named after what it is about, which its own rules check.
-    names: NameRule::PathSegment,
+    names: NameRule::OfKind,
     status_keeps_metadata: true,
     finalizers: FinalizerRule::AnyQualifiedName,
     updates_unconditionally: false,
@@ -56,14 +56,11 @@ const HOOKS: Hooks = Hooks {
 };
 
 fn check(service: &Place<'_, '_>, errors: &mut Errors) {
-    let (metadata, spec) = (service.field("metadata"), service.field("spec"));
+    let spec = service.field("spec");
     let [group, version, provider, bundle] =
         ["group", "version", "service", "caBundle"].map(|name| spec.field(name));
-    let name = metadata.field("name");
     let wanted = format!("{}.{}", version.text(), group.text());
-    if name.text() != wanted {
-        errors.push(name.invalid(format!("must be `spec.version+\".\"+spec.group`: {wanted:?}")));
-    }
+    service.must_be_named(|name, _| check_name(name, &wanted), errors);
     if group.text().is_empty() {
         if version.text() != "v1" {
             errors.push(group.required("only v1 may have an empty group and it better be legacy kube"));
@@ -95,6 +92,15 @@ fn check(service: &Place<'_, '_>, errors: &mut Errors) {
     if insecure.is_true() && !bundle.text().is_empty() {
         errors.push(insecure.invalid("may not be true if caBundle is present"));
     }
+}
+
+/// An API service is called by what it serves.
+fn check_name(name: &str, wanted: &str) -> Vec<String> {
+    let mut reasons = path_segment_name(name);
+    if reasons.is_empty() && name != wanted {
+        reasons.push(format!("must be `spec.version+\".\"+spec.group`: {wanted:?}"));
+    }
+    reasons
 }
 
 fn check_provider(provider: &Place<'_, '_>, errors: &mut Errors) {

@@ -1,6 +1,6 @@
 //! Cluster trust bundles: certificates that vouch for a signer.
 
-use watchkeeper_meta::validation::{NameRule, dns1123_subdomain};
+use watchkeeper_meta::validation::NameRule;
 
 use crate::fields::Selectable;
 use crate::kind::{Hooks, Kind, PLAIN};
@@ -15,7 +15,7 @@ pub static KIND: Kind = Kind {
     group: "certificates.k8s.io",
     name: "ClusterTrustBundle",
     plural: "clustertrustbundles",
-    names: NameRule::PathSegment,
+    names: NameRule::OfKind,
     updates_unconditionally: false,
     columns: COLUMNS,
     selectable: Some(SELECTABLE),
@@ -41,9 +41,12 @@ const HOOKS: Hooks = Hooks {
 };
 
 fn check(bundle: &Place<'_, '_>, errors: &mut Errors) {
-    let (metadata, spec) = (bundle.field("metadata"), bundle.field("spec"));
+    let spec = bundle.field("spec");
     let (signer, anchors) = (spec.field("signerName"), spec.field("trustBundle"));
-    check_name(&metadata.field("name"), signer.text(), errors);
+    bundle.must_be_named(
+        |name, is_prefix| check_name(name, is_prefix, signer.text()),
+        errors,
+    );
     if !signer.text().is_empty() {
         check_signer(&signer, errors);
     }
@@ -53,20 +56,29 @@ fn check(bundle: &Place<'_, '_>, errors: &mut Errors) {
     check_anchors(&anchors, errors);
 }
 
+/// Why a name is none that any bundle could have: a signer's name before the last colon, or no signer's.
+pub(crate) fn check_any_name(name: &str) -> Vec<String> {
+    let signer = name.rsplit_once(':').map(|(signer, _)| signer.replace(':', "/"));
+    check_name(name, false, &signer.unwrap_or_default())
+}
+
 /// The bundle of a signer has the signer's name before its own.
-fn check_name(name: &Place<'_, '_>, signer: &str, errors: &mut Errors) {
-    let prefix = format!("{}:", signer.replace('/', ":"));
-    let reasons = match name.text().strip_prefix(&prefix) {
-        _ if signer.is_empty() && name.text().contains(':') => {
+fn check_name(name: &str, is_prefix: bool, signer: &str) -> Vec<String> {
+    let subdomain = |name: &str| match is_prefix {
+        true => NameRule::Dns1123Subdomain.check_prefix(name),
+        false => NameRule::Dns1123Subdomain.check(name),
+    };
+    let wanted = format!("{}:", signer.replace('/', ":"));
+    match name.strip_prefix(&wanted) {
+        _ if signer.is_empty() && name.contains(':') => {
             vec!["ClusterTrustBundle without signer name must not have \":\" in its name".to_owned()]
         }
-        _ if signer.is_empty() => dns1123_subdomain(name.text()),
-        Some(rest) => dns1123_subdomain(rest),
+        _ if signer.is_empty() => subdomain(name),
+        Some(rest) => subdomain(rest),
         None => vec![format!(
-            "ClusterTrustBundle for signerName {signer} must be named with prefix {prefix}"
+            "ClusterTrustBundle for signerName {signer} must be named with prefix {wanted}"
         )],
-    };
-    errors.extend(reasons.into_iter().map(|why| name.invalid(why)));
+    }
 }
 
 fn check_anchors(anchors: &Place<'_, '_>, errors: &mut Errors) {

@@ -7,7 +7,7 @@ mod schema;
 mod versions;
 
 use serde_json::{Value, json};
-use watchkeeper_meta::validation::{FinalizerRule, dns1035_label, dns1123_subdomain};
+use watchkeeper_meta::validation::{FinalizerRule, NameRule, dns1035_label, dns1123_subdomain};
 
 use crate::{Part, Warnings};
 use crate::kind::{Change, Generation, Hooks, Kind, PLAIN};
@@ -23,6 +23,7 @@ pub static KIND: Kind = Kind {
     group: "apiextensions.k8s.io",
     name: "CustomResourceDefinition",
     plural: "customresourcedefinitions",
+    names: NameRule::OfKind,
     finalizers: FinalizerRule::AnyQualifiedName,
     updates_unconditionally: false,
     generation: Generation::Spec,
@@ -130,22 +131,22 @@ fn check(definition: &Place<'_, '_>, errors: &mut Errors) {
     approval::check(definition, errors);
 }
 
-/// Of a definition that is there, neither the name nor what it is made of can change.
+/// A definition is called by what it defines. Of one that is there, neither can change.
 fn check_name(definition: &Place<'_, '_>, errors: &mut Errors) {
-    let metadata = definition.field("metadata");
-    let name = metadata.field("name");
-    let (plural, group) = (
-        &definition.value()["spec"]["names"]["plural"],
-        &definition.value()["spec"]["group"],
-    );
-    let wanted = format!(
-        "{}.{}",
-        plural.as_str().unwrap_or_default(),
-        group.as_str().unwrap_or_default()
-    );
-    if name.text() != wanted {
-        errors.push(name.invalid("must be spec.names.plural+\".\"+spec.group"));
-    }
+    let spec = definition.field("spec");
+    let (plural, group) = (spec.field("names").field("plural").text(), spec.field("group").text());
+    let wanted = format!("{plural}.{group}");
+    let rule = |name: &str, is_prefix: bool| {
+        let mut reasons = match is_prefix {
+            true => NameRule::Dns1123Subdomain.check_prefix(name),
+            false => NameRule::Dns1123Subdomain.check(name),
+        };
+        if name != wanted {
+            reasons.push("must be spec.names.plural+\".\"+spec.group".to_owned());
+        }
+        reasons
+    };
+    definition.must_be_named(rule, errors);
 }
 
 fn check_group(spec: &Place<'_, '_>, errors: &mut Errors) {
@@ -209,11 +210,18 @@ fn check_conversion(conversion: &Place<'_, '_>, errors: &mut Errors) {
     let strategy = conversion.field("strategy");
     let webhook = conversion.field("webhook");
     match strategy.text() {
-        "None" if webhook.is_set() => {
-            let client = conversion.field("webhookClientConfig");
-            errors.push(client.forbidden("should not be set when strategy is not set to Webhook"));
+        "None" => {
+            for (name, called) in [
+                ("clientConfig", "webhookClientConfig"),
+                ("conversionReviewVersions", "conversionReviewVersions"),
+            ] {
+                let part = webhook.field(name);
+                if part.is_set() && (part.len() > 0 || name == "clientConfig") {
+                    let why = "should not be set when strategy is not set to Webhook";
+                    errors.push(conversion.field(called).forbidden(why));
+                }
+            }
         }
-        "None" => {}
         "Webhook" => {
             let config = webhook.field("clientConfig");
             let versions = webhook.field("conversionReviewVersions");

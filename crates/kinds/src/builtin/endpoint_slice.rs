@@ -7,7 +7,7 @@ use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, label_value
 
 use crate::builtin::endpoints::{check_app_protocol, check_reachable};
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
-use crate::rules::defaulting::{fill_empty, items_mut};
+use crate::rules::defaulting::{fill, items_mut};
 use crate::rules::formats::PROTOCOLS;
 use crate::rules::place::{Errors, Place};
 use crate::table::Column;
@@ -42,8 +42,8 @@ const COLUMNS: &[Column] = &[
 const HOOKS: Hooks = Hooks {
     default: |slice| {
         for port in items_mut(slice, "ports") {
-            fill_empty(port, "name", "");
-            fill_empty(port, "protocol", "TCP");
+            fill(port, "name", "");
+            fill(port, "protocol", "TCP");
         }
     },
     check: check_slice,
@@ -145,7 +145,7 @@ fn check_slice_ports(ports: &Place<'_, '_>, errors: &mut Errors) {
         if !names.insert(name.text()) {
             errors.push(name.duplicate());
         }
-        entry.field("protocol").must_be_one_of(PROTOCOLS, errors);
+        entry.field("protocol").is_one_of(PROTOCOLS, errors);
         check_app_protocol(&entry, errors);
     }
 }

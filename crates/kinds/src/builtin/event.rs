@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use watchkeeper_meta::Time;
+use watchkeeper_meta::{Time, go_json};
 use watchkeeper_meta::validation::{FinalizerRule, NameRule, dns1123_subdomain, qualified_name};
 
 use crate::conversion::Conversion;
 use crate::fields::Selectable;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
+use crate::rules::go_structs::structure;
 use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::{either, or, text_at};
@@ -92,21 +93,36 @@ pub(crate) const EVENTS_NAMES: Names = Names {
     controller: "reportingController",
 };
 
-/// What does not change after the first write, and the name errors call it by.
-const FROZEN: &[(&str, &str)] = &[
-    ("regarding", "involvedObject"),
-    ("reason", "reason"),
-    ("note", "message"),
-    ("deprecatedSource", "source"),
-    ("deprecatedFirstTimestamp", "firstTimestamp"),
-    ("deprecatedLastTimestamp", "lastTimestamp"),
-    ("deprecatedCount", "count"),
-    ("type", "type"),
-    ("eventTime", "eventTime"),
-    ("action", "action"),
-    ("related", "related"),
-    ("reportingController", "reportingController"),
-    ("reportingInstance", "reportingInstance"),
+/// How errors show a field that must not change.
+#[derive(Clone, Copy)]
+enum Shown {
+    /// As a text; one that is not set is empty.
+    Text,
+    /// As a number; one that is not set is zero.
+    Number,
+    /// As JSON.
+    Json,
+    /// As a struct of Go.
+    Struct(&'static str),
+    /// As a struct of Go, or as null if it is not set.
+    Pointer(&'static str),
+}
+
+/// What does not change after the first write, the name errors call it by, and how they show it.
+const FROZEN: &[(&str, &str, Shown)] = &[
+    ("regarding", "involvedObject", Shown::Struct("ObjectReference")),
+    ("reason", "reason", Shown::Text),
+    ("note", "message", Shown::Text),
+    ("deprecatedSource", "source", Shown::Struct("EventSource")),
+    ("deprecatedFirstTimestamp", "firstTimestamp", Shown::Json),
+    ("deprecatedLastTimestamp", "lastTimestamp", Shown::Json),
+    ("deprecatedCount", "count", Shown::Number),
+    ("type", "type", Shown::Text),
+    ("eventTime", "eventTime", Shown::Json),
+    ("action", "action", Shown::Text),
+    ("related", "related", Shown::Pointer("ObjectReference")),
+    ("reportingController", "reportingController", Shown::Text),
+    ("reportingInstance", "reportingInstance", Shown::Text),
 ];
 
 pub(crate) fn check_leniently(event: &Place<'_, '_>, names: &Names, errors: &mut Errors) {
@@ -199,9 +215,19 @@ pub(crate) fn check_change(change: &Change<'_>, errors: &mut Errors) {
     if new.field("series").value() != live.field("series").value() {
         check_series(new, errors);
     }
-    for (name, core_name) in FROZEN {
+    for (name, core_name, shown) in FROZEN {
         let (field, before) = (new.field(name).known_as(core_name), live.field(name));
-        field.must_stay(&before, errors);
+        if field.value() == before.value() {
+            continue;
+        }
+        let shown = match shown {
+            Shown::Text => json!(field.text()).to_string(),
+            Shown::Number => field.number().to_string(),
+            Shown::Struct(go_type) => structure(go_type, field.value()),
+            Shown::Pointer(go_type) if field.is_set() => structure(go_type, field.value()),
+            Shown::Json | Shown::Pointer(_) => go_json(field.value()),
+        };
+        errors.push(field.invalid_in_go(shown, "field is immutable"));
     }
 }
 

@@ -4,6 +4,7 @@ use serde_json::json;
 use watchkeeper_meta::validation::{NameRule, dns1123_subdomain, path_segment_name};
 
 use crate::kind::{Change, Hooks, Kind, PLAIN};
+use crate::rules::formats::parse_ip;
 use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::reference;
@@ -13,8 +14,7 @@ pub static KIND: Kind = Kind {
     group: "networking.k8s.io",
     name: "IPAddress",
     plural: "ipaddresses",
-    // Named after what it is about, which its own rules check.
-    names: NameRule::PathSegment,
+    names: NameRule::OfKind,
     columns: COLUMNS,
     cells_beyond: &[Column::AGE],
     hooks: HOOKS,
@@ -27,10 +27,24 @@ const COLUMNS: &[Column] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    check_new: |address, errors| check_parent(&address.field("spec").field("parentRef"), errors),
+    check_new: |address, errors| {
+        address.must_be_named(|name, _| check_name(name), errors);
+        check_parent(&address.field("spec").field("parentRef"), errors);
+    },
     check_change,
     ..PLAIN
 };
+
+/// An address is called by itself, spelled as Go would.
+fn check_name(name: &str) -> Vec<String> {
+    match parse_ip(name) {
+        Err(why) => vec![why.to_owned()],
+        Ok(address) if address.to_string() != name => {
+            vec![format!("must be in canonical form (\"{address}\")")]
+        }
+        Ok(_) => Vec::new(),
+    }
+}
 
 /// Whoever has the address, an object of any kind.
 fn check_parent(parent: &Place<'_, '_>, errors: &mut Errors) {

@@ -196,7 +196,7 @@ fn check_completion(spec: &Place<'_, '_>, errors: &mut Errors) {
     let mode = spec.field("completionMode");
     match mode.text() {
         "Indexed" => check_indexes(spec, errors),
-        "" | "NonIndexed" => {
+        _ if !mode.is_set() || mode.text() == "NonIndexed" => {
             for name in ["backoffLimitPerIndex", "maxFailedIndexes"] {
                 let limit = spec.field(name);
                 if limit.is_set() {
@@ -278,7 +278,7 @@ fn check_host_name(job: &Place<'_, '_>, errors: &mut Errors) {
     let longest = format!("{}-{}", name.text(), completions - 1);
     if !watchkeeper_meta::validation::dns1123_label(&longest).is_empty() {
         let why = format!("will not able to create pod with invalid DNS label: {longest}");
-        errors.push(name.invalid(why));
+        errors.push(name.invalid_for(name.text(), why));
     }
 }
 

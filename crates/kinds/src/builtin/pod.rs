@@ -21,13 +21,15 @@ mod table;
 mod update_rules;
 mod volume_rules;
 mod warnings;
+mod windows_rules;
 
 use self::table::Summary;
 pub(crate) use annotation_rules::check_annotations;
 pub(crate) use container_rules::privileged_errors;
 pub(crate) use defaults::default_spec;
 pub(crate) use placement_rules::check_node_selector;
-pub(crate) use spec_rules::check_spec;
+pub(crate) use resource_rules::check_limits;
+pub(crate) use spec_rules::{check_spec, check_tolerations};
 pub(crate) use warnings::{
     renamed, warn_name, warn_of_fractions, warn_of_old_keys, warn_of_old_source, warn_template,
 };

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::metadata;
-use crate::rules::defaulting::fill_empty;
+use crate::rules::defaulting::fill;
 use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 
@@ -48,7 +48,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    default: |class| fill_empty(class, "preemptionPolicy", "PreemptLowerPriority"),
+    default: |class| fill(class, "preemptionPolicy", "PreemptLowerPriority"),
     prepare_for_create: |class| {
         // What counts never changes, so there is but one generation.
         metadata::of(class).insert("generation".to_owned(), json!(1));

@@ -3,6 +3,7 @@
 use serde_json::json;
 use watchkeeper_meta::validation::{FinalizerRule, dns1123_label, labels};
 
+use crate::builtin::pod::{check_limits, check_tolerations};
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::table::Column;
 
@@ -28,9 +29,13 @@ const COLUMNS: &[Column] = &[
 const HOOKS: Hooks = Hooks {
     check: |class, errors| {
         class.field("handler").must_be_set_and_keep(dns1123_label, errors);
+        // Kubernetes checks what pods cost as the limits of a container, and says so.
+        let overhead = class.field("overhead");
+        check_limits(&overhead.field("podFixed").known_as("limits"), errors);
         let scheduling = class.field("scheduling");
         let nodes = scheduling.field("nodeSelector");
         errors.append(labels(nodes.value(), &nodes.path()));
+        check_tolerations(&scheduling.field("tolerations"), errors);
     },
     check_change: |change, errors| {
         let (new, live) = (change.new.field("handler"), change.live.field("handler"));

@@ -38,7 +38,8 @@ const HOOKS: Hooks = Hooks {
         fill(class, "reclaimPolicy", "Delete");
         fill(class, "volumeBindingMode", "Immediate");
     },
-    check_new: check,
+    check,
+    check_new: |class, errors| class.field("provisioner").must_be_set(errors),
     check_change,
     warn: |class, _, warnings| {
         for topology in Place::object(class).field("allowedTopologies").items() {
@@ -65,7 +66,6 @@ fn check(class: &Place<'_, '_>, errors: &mut Errors) {
         .field("volumeBindingMode")
         .is_one_of(&["Immediate", "WaitForFirstConsumer"], errors);
     check_topologies(&class.field("allowedTopologies"), errors);
-    provisioner.must_be_set(errors);
 }
 
 /// Where volumes may be: each place by labels, none of them twice.
@@ -114,4 +114,5 @@ fn check_change(change: &Change<'_>, errors: &mut Errors) {
         change.live.field("volumeBindingMode"),
     );
     new.must_stay(&live, errors);
+    change.new.field("provisioner").must_be_set(errors);
 }

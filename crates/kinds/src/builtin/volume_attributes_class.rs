@@ -27,9 +27,8 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     prepare_for_create: |class| protect(class, "kubernetes.io/vac-protection"),
-    check,
+    check_new: check,
     check_change: |change, errors| forbid_changes(change, &["driverName", "parameters"], errors),
-    change_first: true,
     ..PLAIN
 };
 

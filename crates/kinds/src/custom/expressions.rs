@@ -1,13 +1,12 @@
-//! Rules that a definition gives as expressions (`x-kubernetes-validations`): compiled with the definition, held against
-//! every object that is written.
+//! CEL rules of a definition (`x-kubernetes-validations`): compiled with the definition, evaluated for every write.
 //!
 //! ```text
-//! schema ─▶ declare:  what `self` is, with the sizes it may have
-//!        ─▶ compile:  a program for every rule, and what is wrong with it, or too dear
+//! schema ─▶ declare:  the type of `self`, with maximum sizes
+//!        ─▶ compile:  a program for every rule, or its errors and cost
 //! object ─▶ evaluate: each rule where it applies, against one budget
 //! ```
 //!
-//! A kind without rules has no tree of them, and its writes pay nothing.
+//! A kind without rules has no tree, and its writes pay nothing.
 
 mod compile;
 mod declare;
@@ -24,7 +23,7 @@ use watchkeeper_meta::{FieldError, FieldErrorKind, FieldErrors, FieldPath};
 pub(crate) use self::form::rule_errors;
 use crate::Warnings;
 
-/// Where rules stand in a schema.
+/// The keyword of rules in a schema.
 const RULES: &str = "x-kubernetes-validations";
 
 /// The rules of a version of a kind.
@@ -33,12 +32,12 @@ pub(crate) struct Expressions {
     root: Node,
 }
 
-/// The rules at one place of a schema, and at those below it.
+/// The rules of a schema node and of those below it.
 #[derive(Debug)]
 struct Node {
-    /// What `self` is here.
+    /// The declaration of `self`.
     declared: Declared,
-    /// The same, as the schema calls it.
+    /// The type of `self` in the schema.
     type_name: String,
     rules: Vec<Rule>,
     properties: BTreeMap<String, Node>,
@@ -48,10 +47,10 @@ struct Node {
     correlation: Correlation,
 }
 
-/// How what is below a place is found in the object as it was before.
+/// The way nested values are matched with their old values.
 #[derive(Debug, PartialEq, Eq)]
 enum Correlation {
-    /// By its name.
+    /// By field name.
     Names,
     /// By some fields of the item.
     Keys(Vec<String>),
@@ -63,38 +62,37 @@ enum Correlation {
 #[derive(Debug)]
 struct Rule {
     program: Program,
-    /// Says what is wrong, with the values that are.
+    /// Computes the error message from the values.
     message_expression: Option<Program>,
-    /// What is told of it: its message, or itself.
+    /// The rule in messages: its message, or its source.
     shown: String,
     message: Option<String>,
     reason: FieldErrorKind,
-    /// Which field of the object is at error: `spec.name`.
+    /// The field named in the error: `spec.name`.
     field_path: Option<String>,
     uses_old: bool,
     has_optional_old: bool,
 }
 
 impl Expressions {
-    /// The rules of a schema that was accepted; `None` if it has none.
+    /// The rules of an accepted schema; `None` if there are none.
     pub(crate) fn compile(schema: &Value) -> Option<Self> {
         let (root, _) = compile::compile(&FieldPath::default(), schema);
         root.map(|root| Self { root })
     }
 
-    /// What rules find wrong with an object, given what it was before, if it was. What would have been found before as
-    /// well is only warned of.
+    /// The errors of an object, given its old state. Errors that already existed before become warnings (ratcheting).
     pub(crate) fn errors(&self, object: &Value, live: Option<&Value>, warnings: &Warnings) -> FieldErrors {
         evaluate::errors(&self.root, &FieldPath::default(), object, live, warnings)
     }
 }
 
-/// What is wrong with the rules of a schema, and whether they could cost too much.
+/// The errors of a schema's rules, including excessive estimated cost.
 pub(crate) fn definition_errors(path: &FieldPath, schema: &Value) -> FieldErrors {
     compile::compile(path, schema).1
 }
 
-/// What is said if errors of another kind keep the rules from being held against an object.
+/// The error reported if other errors prevent the rules from being evaluated.
 pub(crate) fn unchecked(errors: &FieldErrors) -> Option<FieldError> {
     use FieldErrorKind::{Required, TooLong, TooMany, TypeInvalid};
     let is_blocking = |error: &FieldError| matches!(error.kind, Required | TooLong | TooMany | TypeInvalid);

@@ -1,4 +1,4 @@
-//! What texts of a named format look like. A format that nobody knows lets any text pass, as Kubernetes does.
+//! Validation of named formats. An unknown format accepts any text, as in Kubernetes.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use regex::Regex;
 use watchkeeper_meta::Time;
 use watchkeeper_wire::values::Duration;
 
-/// Whether a text is of a format.
+/// True if a text has the format.
 pub(crate) fn is_valid(format: &str, text: &str) -> bool {
     match format {
         "date-time" | "datetime" => is_date_time(text),

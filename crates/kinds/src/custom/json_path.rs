@@ -10,17 +10,17 @@ use std::str::Chars;
 
 use serde_json::Value;
 
-/// A way through an object.
+/// A path in an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPath(Vec<Step>);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
     Field(String),
-    /// Counted from the end when negative.
+    /// Counts from the end if negative.
     Index(i64),
     All,
-    /// Items whose value at a path is this, or is not.
+    /// Items whose value at a path equals this, or does not.
     Where {
         path: JsonPath,
         is: bool,
@@ -29,7 +29,7 @@ enum Step {
 }
 
 impl JsonPath {
-    /// Reads a path; `None` if it is none.
+    /// Parses a path; `None` if it is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let mut chars = text.chars().peekable();
         let mut steps = Vec::new();
@@ -44,12 +44,18 @@ impl JsonPath {
         Some(Self(steps))
     }
 
-    /// Whether the path leads to one place in every object: names of fields only.
+    /// Reads names with dots before them, whatever characters they have; `None` if there is none.
+    pub fn of_names(text: &str) -> Option<Self> {
+        let names = text.strip_prefix('.')?.split('.');
+        Some(Self(names.map(|name| Step::Field(name.to_owned())).collect()))
+    }
+
+    /// True if the path has only field names, and so leads to one place in every object.
     pub fn is_simple(&self) -> bool {
         !self.0.is_empty() && self.0.iter().all(|step| matches!(step, Step::Field(_)))
     }
 
-    /// The fields on the way of a simple path.
+    /// The field names of a simple path.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|step| match step {
             Step::Field(name) => Some(name.as_str()),
@@ -57,7 +63,7 @@ impl JsonPath {
         })
     }
 
-    /// What stands at the path.
+    /// The values at the path.
     pub fn find<'v>(&self, object: &'v Value) -> Vec<&'v Value> {
         let mut found = vec![object];
         for step in &self.0 {
@@ -66,12 +72,12 @@ impl JsonPath {
         found
     }
 
-    /// The first that stands at the path.
+    /// The first value at the path.
     pub fn first<'v>(&self, object: &'v Value) -> Option<&'v Value> {
         self.find(object).into_iter().next()
     }
 
-    /// Puts a value at a simple path, and the objects on the way to it.
+    /// Sets a value at a simple path, creating the objects on the way.
     pub fn set(&self, object: &mut Value, value: Value) {
         let mut place = object;
         for name in self.fields() {
@@ -109,7 +115,7 @@ impl Step {
 
 type Rest<'t> = Peekable<Chars<'t>>;
 
-/// A name up to the next step; a backslash takes what follows as it is.
+/// A name up to the next step; a backslash escapes the next character.
 fn name(chars: &mut Rest<'_>) -> Option<String> {
     let mut name = String::new();
     while let Some(next) = chars.next_if(|next| !matches!(next, '.' | '[')) {
@@ -139,7 +145,7 @@ fn bracket(chars: &mut Rest<'_>) -> Option<Step> {
     inner.parse().ok().map(Step::Index)
 }
 
-/// What stands up to the bracket that closes, quoted ones aside.
+/// The text up to the closing bracket, except within quotes.
 fn up_to_bracket(chars: &mut Rest<'_>) -> Option<String> {
     let (mut inner, mut quote) = (String::new(), None);
     loop {

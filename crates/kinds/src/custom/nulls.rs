@@ -1,11 +1,11 @@
-//! Nulls in the maps of custom objects: an entry without a value is no entry, unless the schema says that null is a
-//! value. Nulls in fields go with defaults (`kinds::fill_from_schema`); nulls in lists are items, and refused.
+//! Removes null entries from the maps of custom objects, unless the schema makes them nullable. Null fields are
+//! handled by defaulting (`kinds::fill_from_schema`); null items of lists are refused.
 
 use serde_json::Value;
 
-/// Takes the entries of maps out of an object that mean nothing.
+/// Removes the null map entries of an object.
 pub(crate) fn drop_entries(schema: &Value, object: &mut Value) {
-    // Few objects have any, and the others are spared the walk along the schema.
+    // Few objects have any; the others are spared the walk along the schema.
     if has_null(object) {
         drop_below(schema, object);
     }

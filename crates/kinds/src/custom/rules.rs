@@ -1,20 +1,19 @@
-//! What values of a custom kind may be: `openAPIV3Schema` compiled into rules, and objects held to them, in the words
-//! of Kubernetes.
+//! Value validation of custom objects: `openAPIV3Schema` compiled into rules, with Kubernetes' error texts.
 //!
-//! A rule that says nothing costs nothing but its absence: patterns are compiled once, and a part of an object that is
-//! as it was before a write is not looked at again, so that an object that was in order under an older schema can still
-//! be changed elsewhere.
+//! Absent rules cost nothing, and patterns are compiled once. Unchanged parts of an object are not validated again
+//! (ratcheting), so that an object that was valid under an older schema can still be changed elsewhere.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use regex::Regex;
 use serde_json::{Map, Value};
 use watchkeeper_cel::pattern;
-use watchkeeper_meta::{FieldError, FieldErrors, FieldPath};
+use watchkeeper_meta::validation::{FinalizerRule, NameRule, ObjectMetaRules, dns1035_label, object_meta};
+use watchkeeper_meta::{FieldError, FieldErrors, FieldPath, Scope};
 
 use super::formats;
 
-/// What a value may be.
+/// The rules of a value.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     kind: Option<Kind>,
@@ -41,7 +40,7 @@ pub(crate) struct Rules {
     one_of: Vec<Rules>,
     not: Option<Box<Rules>>,
     list: List,
-    /// An object within the object must say what it is.
+    /// An embedded object must state its type.
     is_resource: bool,
 }
 
@@ -61,7 +60,7 @@ struct Bound {
     exclusive: bool,
 }
 
-/// Which items of a list are the same.
+/// The identity of list items.
 #[derive(Debug, Default)]
 enum List {
     #[default]
@@ -70,10 +69,10 @@ enum List {
     Map(Vec<String>),
 }
 
-/// Where a value stands. Kubernetes names it twice: in the object, and from the place where its rules begin.
+/// The path of a value. Kubernetes names it twice: in the object, and relative to where its rules begin.
 #[derive(Clone)]
 struct At {
-    /// What stands in front of every path: `status` when only that is checked.
+    /// The prefix of every path: `status` if only that is validated.
     base: &'static str,
     path: String,
 }
@@ -102,7 +101,7 @@ impl At {
         }
     }
 
-    /// A error of the value that stands here.
+    /// An error of the value at this path.
     fn invalid(&self, shown: impl Into<Value>, why: &str) -> FieldError {
         FieldError::invalid(&self.field(), shown, format!("{} in body {why}", self.path))
     }
@@ -112,14 +111,14 @@ impl At {
         FieldError::type_invalid(&self.field(), shown, why)
     }
 
-    /// A error that Kubernetes does not lay to a field.
+    /// An error that Kubernetes reports without a field.
     fn elsewhere(&self, why: String) -> FieldError {
         FieldError::invalid(&FieldPath::from(self.base), "", why)
     }
 }
 
 impl Rules {
-    /// Compiles a schema. A pattern that is no regular expression lets anything pass; definitions are refused for it.
+    /// Compiles a schema. An invalid pattern accepts anything; definitions with one are refused.
     pub(crate) fn compile(schema: &Value) -> Self {
         let number = |name: &str| schema[name].as_f64();
         let count = |name: &str| {
@@ -180,12 +179,12 @@ impl Rules {
         }
     }
 
-    /// What is wrong with an object, given what it was before, if it was.
+    /// The errors of an object, given its old state, if any.
     pub(crate) fn errors(&self, object: &Value, live: Option<&Value>) -> FieldErrors {
         self.errors_at("", object, live)
     }
 
-    /// What is wrong with one part of an object, whose rules these are: Kubernetes names the places in it without it.
+    /// The errors of one part of an object. Kubernetes omits the part from the paths.
     pub(crate) fn errors_of_part(
         &self,
         base: &'static str,
@@ -290,8 +289,8 @@ impl Rules {
             if valid < results.len() {
                 let more = if valid == 0 { ". None validated" } else { "" };
                 let text = format!("{path:?} must validate all the schemas (allOf){more}");
-                errors.push(at.elsewhere(text));
                 results.into_iter().for_each(|found| errors.append(found));
+                errors.push(at.elsewhere(text));
             }
         }
         if let Some(not) = &self.not
@@ -301,15 +300,14 @@ impl Rules {
         }
     }
 
+    /// Of length and pattern, only the first that does not fit is reported.
     fn check_text(&self, text: &str, at: &At, errors: &mut FieldErrors) {
         let length = || text.chars().count();
         if let Some(max) = self.max_length.filter(|max| length() > *max) {
             errors.push(FieldError::too_long(&at.field(), max));
-        }
-        if let Some(min) = self.min_length.filter(|min| length() < *min) {
+        } else if let Some(min) = self.min_length.filter(|min| length() < *min) {
             errors.push(at.invalid(text, &format!("should be at least {min} chars long")));
-        }
-        if let Some(pattern) = self.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
+        } else if let Some(pattern) = self.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
             errors.push(at.invalid(text, &format!("should match '{}'", pattern.as_str())));
         }
         if !formats::is_valid(&self.format, text) {
@@ -319,7 +317,7 @@ impl Rules {
 
     fn check_number(&self, value: &Value, at: &At, errors: &mut FieldErrors) {
         let number = value.as_f64().unwrap_or_default();
-        let is_integer = self.kind == Some(Kind::Integer) || self.int_or_string;
+        let is_integer = self.kind == Some(Kind::Integer);
         let unfit = match (&*self.format, is_integer) {
             ("int32", true) => value
                 .as_i64()
@@ -412,16 +410,11 @@ impl Rules {
         let missing = self.required.iter().filter(|name| !members.contains_key(*name));
         errors.extend(missing.map(|name| FieldError::required(&at.member(name).field(), "")));
         if self.is_resource {
-            let unnamed = ["apiVersion", "kind"].into_iter();
-            let unnamed = unnamed.filter(|name| {
-                let stated = members.get(*name).and_then(Value::as_str);
-                stated.is_none_or(str::is_empty)
-            });
-            errors.extend(unnamed.map(|name| FieldError::required(&at.member(name).field(), "")));
+            check_embedded(members, at, errors);
         }
     }
 
-    /// Refuses items that stand twice in a list that tells them apart.
+    /// Refuses duplicate items of a set or map list.
     fn check_identities(&self, value: &Value, live: Option<&Value>, at: &At, errors: &mut FieldErrors) {
         if live == Some(value) {
             return;
@@ -456,8 +449,55 @@ impl Rules {
     }
 }
 
+/// Checks what every object has, in an object within an object: its API version, kind and metadata.
+fn check_embedded(members: &Map<String, Value>, at: &At, errors: &mut FieldErrors) {
+    let stated = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (stated("apiVersion"), stated("kind"));
+    for name in ["apiVersion", "kind"]
+        .into_iter()
+        .filter(|name| stated(name).is_empty())
+    {
+        errors.push(FieldError::required(&at.member(name).field(), ""));
+    }
+    if api_version.matches('/').count() > 1 {
+        let why = format!("unexpected GroupVersion string: {api_version}");
+        errors.push(FieldError::invalid(
+            &at.member("apiVersion").field(),
+            api_version,
+            why,
+        ));
+    }
+    let reasons = dns1035_label(&kind.to_lowercase());
+    if !kind.is_empty() && !reasons.is_empty() {
+        let why = format!(
+            "may have mixed case, but should otherwise match: {}",
+            reasons.join(",")
+        );
+        errors.push(FieldError::invalid(&at.member("kind").field(), kind, why));
+    }
+    let Some(metadata @ Value::Object(_)) = members.get("metadata") else {
+        return;
+    };
+    let mut metadata = metadata.clone();
+    if metadata["name"].as_str().unwrap_or_default().is_empty() {
+        // It need not have a name, and this one breaks no rule.
+        metadata["name"] = Value::from("x");
+    }
+    let has_namespace = !metadata["namespace"].as_str().unwrap_or_default().is_empty();
+    let rules = ObjectMetaRules {
+        scope: if has_namespace {
+            Scope::Namespaced
+        } else {
+            Scope::Cluster
+        },
+        name: NameRule::PathSegment,
+        finalizers: FinalizerRule::AnyQualifiedName,
+    };
+    errors.append(object_meta(&metadata, &rules, &at.member("metadata").field()));
+}
+
 impl List {
-    /// What no other item may be or have.
+    /// The identity of an item.
     fn identity(&self, item: &Value) -> Option<Value> {
         match self {
             Self::Plain => None,

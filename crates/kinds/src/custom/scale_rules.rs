@@ -1,4 +1,4 @@
-//! What the numbers of a scale may be, where a custom object has them.
+//! Validation of the scale fields of custom objects.
 
 use serde_json::Value;
 use watchkeeper_meta::{FieldError, FieldErrors, FieldPath};
@@ -8,12 +8,12 @@ use super::ScalePaths;
 use super::json_path::JsonPath;
 
 impl ScalePaths {
-    /// What is wrong with how many there are to be.
+    /// The errors of the desired number of replicas.
     pub(crate) fn spec_errors(&self, object: &Value, errors: &mut FieldErrors) {
         check_number(&self.wanted, object, errors);
     }
 
-    /// What is wrong with how many there are, and with what selects them.
+    /// The errors of the current number of replicas and of the selector.
     pub(crate) fn status_errors(&self, object: &Value, errors: &mut FieldErrors) {
         check_number(&self.found, object, errors);
         let Some(path) = &self.selector else { return };
@@ -40,7 +40,7 @@ fn check_number(path: &JsonPath, object: &Value, errors: &mut FieldErrors) {
     errors.push(FieldError::invalid(&FieldPath::new(&written(path)), number, why));
 }
 
-/// A value of another type, as Go says it.
+/// The error of a value of another type, with Go's text.
 fn unlike(path: &JsonPath, found: &Value, shown: impl Into<Value>, wanted: &str) -> FieldError {
     let (at, printed) = (written(path), go_value(found));
     let found = match found {

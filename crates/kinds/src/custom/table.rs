@@ -1,4 +1,4 @@
-//! The columns that a definition asks for, and what stands in them.
+//! The printer columns of a definition, and their cells.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::Time;
@@ -13,17 +13,17 @@ pub(crate) struct Column {
     pub name: String,
     /// `string`, `integer`, `date`.
     pub kind: String,
-    /// How clients may show it.
+    /// The format for clients.
     pub format: String,
     /// 0 is always shown, more only in wide output.
     pub priority: i32,
-    /// What the definition says of it.
+    /// The description in the definition.
     pub description: Option<String>,
     path: JsonPath,
 }
 
 impl Column {
-    /// A column as a definition states it.
+    /// A column of a definition.
     pub(crate) fn read(stated: &Value) -> Option<Self> {
         let text = |name: &str| stated[name].as_str().unwrap_or_default().to_owned();
         let description = match text("description") {
@@ -43,7 +43,7 @@ impl Column {
         })
     }
 
-    /// The column of a kind that asks for none.
+    /// The default column of a kind without columns.
     pub(crate) fn age() -> Self {
         Self {
             name: "Age".to_owned(),
@@ -55,7 +55,7 @@ impl Column {
         }
     }
 
-    /// What stands in the column.
+    /// The cell of an object.
     pub(crate) fn cell(&self, object: &Value, now: Time) -> Value {
         let found = self.path.find(object);
         let Some(first) = found.first() else {

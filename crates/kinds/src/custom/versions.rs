@@ -1,4 +1,4 @@
-//! Between the versions of a custom kind: an object is the same in each but for the version it states.
+//! Conversion between the versions of a custom kind without a webhook: only `apiVersion` changes.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use watchkeeper_patch::endpoint;
 use watchkeeper_wire::schema::TypeId;
 
-/// The versions of a kind and the type that objects have there.
+/// The versions of a kind with their types.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Versions(pub(crate) BTreeMap<String, TypeId>);
 

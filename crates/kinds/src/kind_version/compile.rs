@@ -1,4 +1,4 @@
-//! A stored definition, turned into the resources it defines.
+//! Compiles a stored definition into the resources it defines.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::custom::table::Column;
 use crate::custom::versions::Versions;
 use crate::custom::{CustomVersion, ScalePaths};
 
-/// In the order in which discovery lists them.
+/// In the order of discovery.
 const VERBS: [&str; 8] = [
     "delete",
     "deletecollection",
@@ -30,7 +30,7 @@ const VERBS: [&str; 8] = [
 const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 
 impl KindVersion {
-    /// All versions of a custom kind, the preferred one first. Those that are not served are for whoever cleans up.
+    /// All versions of a custom kind, the preferred one first. Unserved ones are included, for clean-up.
     pub fn compile(definition: &Value) -> Result<Vec<Self>, SchemaError> {
         let kind = Defined::read(definition);
         let mut compiler = Compiler::new();
@@ -61,7 +61,7 @@ impl KindVersion {
     }
 }
 
-/// What a definition defines.
+/// The content of a definition.
 struct Defined<'d> {
     spec: &'d Value,
     names: &'d Value,
@@ -92,7 +92,7 @@ impl<'d> Defined<'d> {
         text(&self.names["listKind"])
     }
 
-    /// What a version says itself.
+    /// The parts of one version.
     fn custom(&self, version: &Value) -> CustomVersion {
         let stored = self.versions.iter().find(|version| version["storage"] == true);
         CustomVersion {
@@ -214,7 +214,7 @@ fn selectable(version: &Value) -> Vec<(String, JsonPath)> {
 
 fn scale(version: &Value) -> Option<ScalePaths> {
     let scale = version["subresources"].get("scale")?;
-    let path = |name: &str| scale[name].as_str().and_then(JsonPath::parse);
+    let path = |name: &str| scale[name].as_str().and_then(JsonPath::of_names);
     Some(ScalePaths {
         wanted: path("specReplicasPath")?,
         found: path("statusReplicasPath")?,
@@ -222,7 +222,7 @@ fn scale(version: &Value) -> Option<ScalePaths> {
     })
 }
 
-/// How Kubernetes orders versions, the highest first: `v2`, `v1`, `v1beta2`, `v1alpha1`, then others by name.
+/// Kubernetes' order of versions, the highest first: `v2`, `v1`, `v1beta2`, `v1alpha1`, then others by name.
 fn priority(version: &str) -> (u8, u64, u64, Reverse<String>) {
     let other = (0, 0, 0, Reverse(version.to_owned()));
     let Some(rest) = version.strip_prefix('v') else {

@@ -1,4 +1,4 @@
-//! How field selectors are checked, and how the fields they name are read.
+//! Checks field selectors, and reads the fields they use.
 
 use serde_json::Value;
 use watchkeeper_meta::{FieldSelector, SelectorError, Status};
@@ -6,7 +6,7 @@ use watchkeeper_meta::{FieldSelector, SelectorError, Status};
 use super::KindVersion;
 
 impl KindVersion {
-    /// Checks that a selector names only selectable fields, and gives old names their new form.
+    /// Checks that a selector uses only selectable fields, and replaces old names.
     pub fn check_fields(&self, selector: FieldSelector) -> Result<FieldSelector, Status> {
         let rename = |field: &str| self.selectable_name(field);
         selector
@@ -15,7 +15,7 @@ impl KindVersion {
     }
 
     fn selectable_name(&self, field: &str) -> Result<String, SelectorError> {
-        // A built-in kind with a list of its own has the namespace there if it has one.
+        // A built-in kind with its own list includes the namespace if it is namespaced.
         let has_namespace = self.kind.selectable.is_none() || self.is_namespaced();
         if field == "metadata.name" || (field == "metadata.namespace" && has_namespace) {
             return Ok(field.to_owned());
@@ -27,7 +27,7 @@ impl KindVersion {
                 false => Err(SelectorError::unsupported_field(field)),
             };
         }
-        // A kind without a list of its own is asked about unknown fields in other words.
+        // The error for unknown fields differs for a kind without its own list.
         let Some(known) = self.kind.selectable else {
             return Err(SelectorError::unknown_field(field));
         };
@@ -40,7 +40,7 @@ impl KindVersion {
         }
     }
 
-    /// A selectable field's value, as text; empty when it is not set.
+    /// The value of a selectable field as text; empty if unset.
     pub fn field_value(&self, object: &Value, field: &str) -> String {
         let text = |value: Option<&Value>, zero: &str| match value {
             Some(Value::String(text)) => text.clone(),

@@ -1,5 +1,5 @@
-//! Webhooks and policies that look at writes: what they may say. When they are asked is said in
-//! [`webhooks`](crate::admission::webhooks) and [`policies`](crate::admission::policies).
+//! Validation of admission webhooks and policies. Their evaluation is in [`webhooks`](crate::admission::webhooks) and
+//! [`policies`](crate::admission::policies).
 
 use std::collections::HashSet;
 
@@ -23,17 +23,17 @@ pub(crate) const BINDING_COLUMNS: &[Column] = &[
 ];
 
 pub(crate) const HTTPS: i64 = 443;
-/// How long a webhook may take, in seconds, if it does not say.
+/// The default timeout of a webhook, in seconds.
 pub(crate) const TIMEOUT_SECONDS: i64 = 10;
 pub(crate) const MAX_TIMEOUT_SECONDS: i64 = 30;
 pub(crate) const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];
 pub(crate) const FAILURE_POLICIES: &[&str] = &["Fail", "Ignore"];
-/// As which reviews a webhook may want to be asked.
+/// The supported versions of admission reviews.
 pub(crate) const REVIEW_VERSIONS: &[&str] = &["v1", "v1beta1"];
-/// The most conditions of a webhook or a policy.
+/// The largest number of match conditions.
 pub(crate) const MAX_CONDITIONS: usize = 64;
 const MATCH_POLICIES: &[&str] = &["Equivalent", "Exact"];
-/// What no variable of an expression can be called.
+/// Names that variables cannot have.
 const RESERVED: &[&str] = &[
     "as",
     "break",
@@ -88,7 +88,7 @@ pub(crate) fn default_webhook(webhook: &mut Value) {
     }
 }
 
-/// What webhooks and policies have in common: which writes they want to see.
+/// Sets the defaults of match rules, which webhooks and policies share.
 pub(crate) fn default_match(matching: &mut Value, rules: &[&str]) {
     fill(matching, "matchPolicy", "Equivalent");
     fill(matching, "namespaceSelector", json!({}));
@@ -138,7 +138,7 @@ pub(crate) fn check_webhook(webhook: &Place<'_, '_>, errors: &mut Errors) {
     check_versions(&webhook.field("admissionReviewVersions"), errors);
 }
 
-/// Checks what must hold for a webhook or a policy to be asked at all.
+/// Validates match conditions.
 pub(crate) fn check_conditions(asked: &Place<'_, '_>, errors: &mut Errors) {
     let conditions = asked.field("matchConditions");
     if conditions.len() > MAX_CONDITIONS {
@@ -195,7 +195,7 @@ pub(crate) fn check_selectors(matching: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Checks which writes a policy or a binding is about.
+/// Validates the match resources of a policy or a binding.
 pub(crate) fn check_match_resources(matching: &Place<'_, '_>, errors: &mut Errors) {
     matching
         .field("matchPolicy")
@@ -219,7 +219,7 @@ fn check_resource_names(names: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Checks which writes of which resources are meant.
+/// Validates a match rule.
 pub(crate) fn check_rule(rule: &Place<'_, '_>, errors: &mut Errors) {
     let operations = rule.field("operations");
     check_wildcard(&operations, "operations", errors);
@@ -235,7 +235,7 @@ pub(crate) fn check_rule(rule: &Place<'_, '_>, errors: &mut Errors) {
         .may_be_one_of(&["*", "Cluster", "Namespaced"], errors);
 }
 
-/// A list must not be empty, and what means everything stands alone.
+/// Refuses an empty list, and `*` together with others.
 fn check_wildcard(list: &Place<'_, '_>, what: &str, errors: &mut Errors) {
     if list.len() == 0 {
         errors.push(list.required(""));
@@ -245,7 +245,7 @@ fn check_wildcard(list: &Place<'_, '_>, what: &str, errors: &mut Errors) {
     }
 }
 
-/// Resources and subresources; what one item means, no other repeats.
+/// Validates resources and subresources, which must not overlap.
 fn check_resources(resources: &Place<'_, '_>, errors: &mut Errors) {
     if resources.len() == 0 {
         errors.push(resources.required(""));
@@ -274,7 +274,7 @@ fn check_resources(resources: &Place<'_, '_>, errors: &mut Errors) {
     if resources.len() > 1 && has("*/*") {
         errors.push(resources.invalid("if '*/*' is present, must not specify other resources"));
     }
-    // Of those without a subresource, Kubernetes remembers the last.
+    // Of those without a subresource, Kubernetes keeps the last.
     let plain = resources
         .texts()
         .filter(|text| !text.is_empty() && !text.contains('/'));
@@ -284,7 +284,7 @@ fn check_resources(resources: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Checks what both kinds of policies say first: when they fail, what parameters they have, which writes they see.
+/// Validates the common part of both kinds of policies: failure policy, parameter kind, match constraints.
 pub(crate) fn check_policy(spec: &Place<'_, '_>, errors: &mut Errors) {
     spec.field("failurePolicy")
         .may_be_one_of(FAILURE_POLICIES, errors);
@@ -338,7 +338,7 @@ fn check_version(at: &Place<'_, '_>, version: &str, errors: &mut Errors) {
     }
 }
 
-/// Checks the variables of a policy; what comes after them can name them.
+/// Validates the variables of a policy; later expressions can use them.
 pub(crate) fn check_variables(spec: &Place<'_, '_>, errors: &mut Errors) -> Environments {
     let mut environments = Environments::of(spec.value());
     for variable in spec.field("variables").items() {
@@ -364,7 +364,7 @@ fn is_identifier(name: &str) -> bool {
     name.starts_with(is_first) && name.bytes().all(fits) && !RESERVED.contains(&name)
 }
 
-/// Checks what both kinds of bindings say: which policy, with which parameters, for which writes.
+/// Validates the common part of both kinds of bindings: policy name, parameters, match resources.
 pub(crate) fn check_binding(spec: &Place<'_, '_>, errors: &mut Errors) {
     spec.field("policyName")
         .must_be_set_and_keep(dns1123_subdomain, errors);

@@ -1,4 +1,4 @@
-//! Certificates and who signs them: names of signers, and texts in PEM.
+//! Certificates: signer names and PEM.
 
 use watchkeeper_meta::validation::dns1123_subdomain;
 
@@ -9,11 +9,11 @@ use crate::rules::place::{Errors, Place};
 pub(crate) struct Block<'t> {
     /// `CERTIFICATE`.
     pub(crate) label: &'t str,
-    /// What stands in it, in base64, without white space.
+    /// Its base64 content, without white space.
     body: String,
 }
 
-/// The blocks of a text in PEM; what stands around them is nothing.
+/// The blocks of a PEM text; text around them is ignored.
 pub(crate) fn blocks(text: &str) -> Vec<Block<'_>> {
     let starts = text.split("-----BEGIN ").skip(1);
     starts
@@ -26,7 +26,7 @@ pub(crate) fn blocks(text: &str) -> Vec<Block<'_>> {
         .collect()
 }
 
-/// The name of a signer: a domain and a path.
+/// Validates a signer name: a domain and a path.
 pub(crate) fn check_signer(signer: &Place<'_, '_>, errors: &mut Errors) {
     let domain = match signer.text().split_once('/') {
         _ if signer.text().is_empty() => return errors.push(signer.required("")),

@@ -1,4 +1,4 @@
-//! Config maps and secrets: keys, sizes, and data that is never to change.
+//! Config maps and secrets: keys, sizes and immutability.
 
 use crate::kind::Change;
 use crate::rules::formats::data_key;
@@ -9,7 +9,7 @@ pub(crate) fn check_key(key: &str, entry: &Place<'_, '_>, errors: &mut Errors) {
     errors.extend(reasons.map(|why| entry.invalid_for(key, why)));
 }
 
-/// What changed of an object that says it never will.
+/// Refuses changes of an object marked `immutable`.
 pub(crate) fn check_frozen(change: &Change<'_>, fields: &[&str], errors: &mut Errors) {
     if !change.live.field("immutable").is_true() {
         return;

@@ -1,7 +1,6 @@
-//! Filling in what a client left open: the defaults that the schema states, for every kind, and the small steps
-//! of which the defaults of single kinds are made.
+//! Defaulting: the defaults of the schema, for every kind, and helpers for the defaults of single kinds.
 //!
-//! A field that is set stays as it is, and so does one that is set to nothing where nothing is a value.
+//! A field that is set is not changed, nor is an explicit null where null is a value.
 
 use serde_json::{Map, Value, json};
 use watchkeeper_wire::difference::Difference;
@@ -9,7 +8,7 @@ use watchkeeper_wire::schema::{Schema, Shape, TypeId};
 
 use crate::rules::schema_plan;
 
-/// Sets a field of an object unless it is set.
+/// Sets a field unless it is set.
 pub(crate) fn fill(object: &mut Value, name: &str, value: impl Into<Value>) {
     let Some(fields) = object.as_object_mut() else {
         return;
@@ -19,7 +18,7 @@ pub(crate) fn fill(object: &mut Value, name: &str, value: impl Into<Value>) {
     }
 }
 
-/// Sets a field of an object unless it is set to something; here an empty text is nothing.
+/// Sets a field unless it is set; here an empty text counts as unset.
 pub(crate) fn fill_empty(object: &mut Value, name: &str, value: impl Into<Value>) {
     let Some(fields) = object.as_object_mut() else {
         return;
@@ -30,15 +29,14 @@ pub(crate) fn fill_empty(object: &mut Value, name: &str, value: impl Into<Value>
     }
 }
 
-/// Sets a number that is zero, which here means that it is not set.
+/// Sets a number if it is zero, which here counts as unset.
 pub(crate) fn fill_zero(object: &mut Value, name: &str, default: i64) {
     if object.is_object() && object[name].as_i64().unwrap_or_default() == 0 {
         object[name] = json!(default);
     }
 }
 
-/// The objects of a list, to be changed; none where there is no list. Unlike indexing, looking for a list that is
-/// not there leaves no null behind.
+/// The objects of a list, mutable; none if there is no list. Unlike indexing, this does not create a null.
 pub(crate) fn items_mut<'v>(object: &'v mut Value, name: &str) -> impl Iterator<Item = &'v mut Value> {
     let list = object.get_mut(name).and_then(Value::as_array_mut);
     list.into_iter().flatten().filter(|item| item.is_object())
@@ -49,7 +47,7 @@ pub(crate) fn object_mut<'v>(object: &'v mut Value, name: &str) -> Option<&'v mu
     object.get_mut(name).filter(|value| value.is_object())
 }
 
-/// Fills in the defaults that the schema states, where an object differs from one that has them.
+/// Sets the schema's defaults where an object differs from one that has them.
 pub fn fill_from_schema(schema: &Schema, id: TypeId, object: &mut Value, difference: &Difference) {
     let Some(fields) = object.as_object_mut().filter(|_| !difference.is_nowhere()) else {
         return;
@@ -72,8 +70,8 @@ pub fn fill_from_schema(schema: &Schema, id: TypeId, object: &mut Value, differe
     }
 }
 
-/// As [`fill_from_schema`], for a part of a custom object: there a null is nothing unless the schema says that it is
-/// something, and what is nothing and has no default goes.
+/// Like [`fill_from_schema`], for a part of a custom object: a null counts as unset unless the field is nullable, and
+/// is removed if there is no default.
 fn fill_custom(schema: &Schema, id: TypeId, fields: &mut Map<String, Value>, difference: &Difference) {
     for field in &schema[id].fields {
         let is_unset = |value: &Value| value.is_null() && !field.nullable;
@@ -83,7 +81,7 @@ fn fill_custom(schema: &Schema, id: TypeId, fields: &mut Map<String, Value>, dif
                 Some(Ok(default)) => drop(fields.insert(field.name.to_string(), default)),
                 _ => drop(fields.remove(&*field.name)),
             }
-            // A default may lack what has one itself.
+            // A default may contain fields with defaults of their own.
             below = &Difference::Everywhere;
         }
         if let Some(value) = fields.get_mut(&*field.name).filter(|_| !below.is_nowhere()) {

@@ -1,4 +1,4 @@
-//! Claims of devices: what they leave open, and what they may ask for.
+//! Device claims: defaults and validation.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub(crate) const MAX_PARAMETER_BYTES: usize = 10 * 1024;
 const NO_REQUEST: &str =
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
 
-/// A request is for one device, unless it is for more or for all.
+/// A request is for one device by default.
 pub(crate) fn fill_claim(spec: &mut Value) {
     let Some(devices) = spec.get_mut("devices") else {
         return;
@@ -47,14 +47,14 @@ fn fill_request(request: &mut Value) {
     }
 }
 
-/// Whether a claim is being written, or was before: what was in order then is not looked at again.
+/// Whether a claim is new, or was stored before: stored values are not validated again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Age {
     New,
     Stored,
 }
 
-/// Checks the spec of a claim.
+/// Validates the spec of a claim.
 pub(crate) fn check(spec: &Place<'_, '_>, age: Age, errors: &mut Errors) {
     Found::of(|found| check_devices(&spec.field("devices"), age, found), errors);
 }
@@ -115,7 +115,7 @@ fn check_class(class: &Place<'_, '_>, errors: &mut Errors) {
     class.must_be_set_and_keep(dns1123_subdomain, errors);
 }
 
-/// Which devices, and how many of them.
+/// Validates the devices of a request and their number.
 fn check_wanted(wanted: &Place<'_, '_>, age: Age, found: &mut Found) {
     check_selectors(&wanted.field("selectors"), age, found);
     let (mode, count) = (wanted.field("allocationMode"), wanted.field("count"));
@@ -135,7 +135,7 @@ fn check_wanted(wanted: &Place<'_, '_>, age: Age, found: &mut Found) {
     check_tolerations(&wanted.field("tolerations"), found);
 }
 
-/// Checks the selectors of a request or a class.
+/// Validates the selectors of a request or a class.
 pub(crate) fn check_selectors(selectors: &Place<'_, '_>, age: Age, found: &mut Found) {
     if !found.has_at_most(MAX_SELECTORS, selectors) {
         return;
@@ -161,7 +161,7 @@ fn check_constraint(constraint: &Place<'_, '_>, names: &RequestNames<'_>, found:
     }
 }
 
-/// Checks what a claim or a class tells a driver.
+/// Validates the driver configuration of a claim or a class.
 pub(crate) fn check_configuration(configuration: &Place<'_, '_>, age: Age, found: &mut Found) {
     let opaque = configuration.field("opaque");
     if !opaque.is_set() {
@@ -172,7 +172,7 @@ pub(crate) fn check_configuration(configuration: &Place<'_, '_>, age: Age, found
     check_raw(&opaque.field("parameters"), limit, &mut found.errors);
 }
 
-/// Tells of drivers that are named in capitals.
+/// Warns of driver names with capitals.
 pub(crate) fn warn(configurations: &Place<'_, '_>, warnings: &Warnings) {
     for configuration in configurations.items() {
         warn_of_capitals(&configuration.field("opaque").field("driver"), warnings);
@@ -200,7 +200,7 @@ impl<'v> RequestNames<'v> {
         )
     }
 
-    /// Checks a list of references to requests.
+    /// Validates a list of references to requests.
     pub(crate) fn check_all(&self, references: &Place<'_, '_>, found: &mut Found) {
         if found.has_at_most(MAX_REQUESTS, references) {
             references
@@ -210,7 +210,7 @@ impl<'v> RequestNames<'v> {
         }
     }
 
-    /// Checks a reference to a request or to one of its alternatives.
+    /// Validates a reference to a request or to one of its alternatives.
     pub(crate) fn check(&self, reference: &Place<'_, '_>, errors: &mut Errors) {
         let parts: Vec<&str> = reference.text().split('/').collect();
         if parts.len() <= 2 {

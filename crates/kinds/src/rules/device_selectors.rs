@@ -1,4 +1,4 @@
-//! Expressions that choose devices: what they know, and what is wrong with them.
+//! CEL selectors of devices: environment and validation.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -9,12 +9,12 @@ use crate::rules::place::{Errors, Place};
 
 const MAX_BYTES: usize = 10 * 1024;
 const MAX_COST: u64 = 1_000_000;
-/// The most attributes and capacities of a device.
+/// The largest number of attributes and capacities of a device.
 const MAX_ENTRIES: u64 = 32;
 const MAX_ATTRIBUTE_BYTES: u64 = 64;
 const MAX_DRIVER_BYTES: u64 = 63;
 
-/// Checks an expression that is true of the devices it chooses.
+/// Validates a selector expression.
 pub(crate) fn check(expression: &Place<'_, '_>, errors: &mut Errors) {
     let source = expression.text();
     if source.len() > MAX_BYTES {

@@ -1,6 +1,6 @@
-//! What several kinds say of devices: names of pools, drivers and attributes, taints and tolerations.
+//! Shared rules for devices: names of pools, drivers and attributes, taints and tolerations.
 //!
-//! Some rules stand in Kubernetes' types, and some in its code. Errors of the former come last ([`Found`]).
+//! Some rules are declared in Kubernetes' types, others are in its code. Errors of the former come last ([`Found`]).
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ const MAX_POOL_NAME: usize = 253;
 const MAX_ID: usize = 32;
 const MAX_BINDING_CONDITIONS: usize = 4;
 
-/// What rules find. What the types declare is told after the rest.
+/// Errors, with those of declared rules after the others.
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) errors: Errors,
@@ -27,7 +27,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Tells all that was found by these rules.
+    /// Reports all errors of these rules.
     pub(crate) fn of(rules: impl FnOnce(&mut Self), errors: &mut Errors) {
         let mut found = Self::default();
         rules(&mut found);
@@ -35,7 +35,7 @@ impl Found {
         errors.append(found.declared);
     }
 
-    /// Refuses more items than that; those that are there are not looked at then.
+    /// Refuses more than `max` items; those present are then not validated.
     pub(crate) fn has_at_most(&mut self, max: usize, list: &Place<'_, '_>) -> bool {
         let fits = list.len() <= max;
         if !fits {
@@ -44,7 +44,7 @@ impl Found {
         fits
     }
 
-    /// Refuses items with the key of another. The errors show the items, which are of that type of the API.
+    /// Refuses items with equal keys. The errors show the items as that API type.
     pub(crate) fn must_differ(
         &mut self,
         list: &Place<'_, '_>,
@@ -63,7 +63,7 @@ impl Found {
         }
     }
 
-    /// Refuses texts that are there already.
+    /// Refuses duplicate texts.
     pub(crate) fn must_be_unique(&mut self, texts: &Place<'_, '_>) {
         let mut seen = HashSet::new();
         let again = texts.items().filter(|text| !seen.insert(text.text()));
@@ -71,13 +71,13 @@ impl Found {
     }
 }
 
-/// A name of one label. Unlike elsewhere, an empty one is malformed, not missing.
+/// A DNS label. Unlike elsewhere, an empty one is malformed, not missing.
 pub(crate) fn check_label(name: &Place<'_, '_>, errors: &mut Errors) {
     let reasons = dns1123_label(name.text()).into_iter();
     errors.extend(reasons.map(|why| name.invalid_for(name.text(), why)));
 }
 
-/// The name of a pool: subdomains with slashes between them.
+/// The name of a pool: subdomains separated by slashes.
 pub(crate) fn check_pool(name: &Place<'_, '_>, errors: &mut Errors) {
     if name.text().is_empty() {
         return errors.push(name.required(""));
@@ -91,7 +91,7 @@ pub(crate) fn check_pool(name: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// The name of an attribute or a capacity: an identifier, with or without the domain of who means something by it.
+/// The name of an attribute or a capacity: an identifier with an optional domain.
 pub(crate) fn check_qualified(name: &str, at: &Place<'_, '_>, errors: &mut Errors) {
     match name.split('/').collect::<Vec<_>>()[..] {
         [id] => check_identifier(id, at, errors),
@@ -135,14 +135,14 @@ fn check_identifier(id: &str, at: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// A taint holds from now on, unless it says since when.
+/// Sets the time of a taint to now, unless it is set.
 pub(crate) fn date_taint(taint: Option<&mut Value>, now: &str) {
     if let Some(taint) = taint {
         fill_empty(taint, "timeAdded", now);
     }
 }
 
-/// Checks a taint; an effect that was there before is not looked at.
+/// Validates a taint; an unchanged effect is not validated.
 pub(crate) fn check_taint(taint: &Place<'_, '_>, live: Option<&Place<'_, '_>>, found: &mut Found) {
     check_key(&taint.field("key"), &mut found.errors);
     taint.field("value").may_keep(label_value, &mut found.errors);
@@ -157,7 +157,7 @@ fn check_key(key: &Place<'_, '_>, errors: &mut Errors) {
     errors.extend(reasons.map(|why| key.invalid_for(key.text(), why)));
 }
 
-/// Checks tolerations of taints.
+/// Validates tolerations of taints.
 pub(crate) fn check_tolerations(tolerations: &Place<'_, '_>, found: &mut Found) {
     for toleration in tolerations.items() {
         toleration
@@ -180,7 +180,7 @@ pub(crate) fn check_tolerations(tolerations: &Place<'_, '_>, found: &mut Found) 
     }
 }
 
-/// What must be true of a device before a pod is bound, and what must not be.
+/// Validates the binding conditions and binding failure conditions of a device.
 pub(crate) fn check_binding_conditions(device: &Place<'_, '_>, found: &mut Found) {
     let names = ["bindingConditions", "bindingFailureConditions"];
     let [wanted, unwanted] = names.map(|name| device.field(name));
@@ -213,7 +213,7 @@ pub(crate) fn check_binding_conditions(device: &Place<'_, '_>, found: &mut Found
     }
 }
 
-/// Parameters that only a driver understands: an object of limited size.
+/// Driver parameters: an object of limited size.
 pub(crate) fn check_raw(raw: &Place<'_, '_>, max_bytes: Option<usize>, errors: &mut Errors) {
     if !raw.is_set() {
         return errors.push(raw.required(""));
@@ -230,7 +230,7 @@ pub(crate) fn check_raw(raw: &Place<'_, '_>, max_bytes: Option<usize>, errors: &
     }
 }
 
-/// Tells of capitals in the name of a driver.
+/// Warns of capitals in the name of a driver.
 pub(crate) fn warn_of_capitals(driver: &Place<'_, '_>, warnings: &Warnings) {
     let name = driver.text();
     if name.bytes().any(|byte| byte.is_ascii_uppercase()) {

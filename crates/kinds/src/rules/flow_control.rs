@@ -1,10 +1,10 @@
-//! What flow schemas and priority levels have in common.
+//! Common rules of flow schemas and priority levels.
 
 use std::collections::HashSet;
 
 use crate::rules::place::{Errors, Place};
 
-/// Checks a status: conditions of different types.
+/// Validates a status: conditions of different types.
 pub(crate) fn check_status(status: &Place<'_, '_>, errors: &mut Errors) {
     let mut types = HashSet::new();
     for condition in status.field("conditions").items() {

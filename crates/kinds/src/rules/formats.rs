@@ -1,5 +1,5 @@
-//! What texts in fields of several kinds may look like: keys, ports, addresses, paths and amounts, in Kubernetes'
-//! words. A rule returns the reasons why a text breaks it.
+//! Text formats of several kinds: keys, ports, addresses, paths and quantities, with Kubernetes' texts. A rule
+//! returns the reasons a text is invalid.
 
 use std::net::IpAddr;
 
@@ -9,13 +9,13 @@ use watchkeeper_wire::values::{Quantity, QuantityFormat};
 
 use crate::rules::place::{Errors, Place};
 
-/// A megabyte: what a config map or a secret may hold.
+/// The largest content of a config map or a secret.
 pub(crate) const MAX_DATA_BYTES: usize = 1024 * 1024;
 
-/// What a port can speak.
+/// The protocols of a port.
 pub(crate) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-/// A rule, what it asks for, and what it looks like.
+/// The reason, unless the rule is kept.
 fn reason(keeps: bool, why: &str) -> Vec<String> {
     if keeps { Vec::new() } else { vec![why.to_owned()] }
 }
@@ -37,7 +37,7 @@ pub(crate) fn data_key(key: &str) -> Vec<String> {
     reasons
 }
 
-/// How many bytes a base64 text stands for.
+/// The decoded length of a base64 text.
 pub(crate) fn decoded_len(base64: &str) -> usize {
     let padding = base64.bytes().rev().take_while(|byte| *byte == b'=').count();
     (base64.len() / 4 * 3).saturating_sub(padding)
@@ -66,7 +66,7 @@ pub(crate) fn port_name(name: &str) -> Vec<String> {
     broken.map(|(_, why)| (*why).to_owned()).collect()
 }
 
-/// The name of a header of HTTP.
+/// The name of an HTTP header.
 pub(crate) fn http_header(name: &str) -> Vec<String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     reason(
@@ -76,7 +76,7 @@ pub(crate) fn http_header(name: &str) -> Vec<String> {
     )
 }
 
-/// All hosts of a domain: `*.example.com`.
+/// A wildcard domain: `*.example.com`.
 pub(crate) fn wildcard_domain(host: &str) -> Vec<String> {
     let domain = host.strip_prefix("*.");
     reason(
@@ -87,7 +87,7 @@ pub(crate) fn wildcard_domain(host: &str) -> Vec<String> {
     )
 }
 
-/// Where a resolver looks for a name; unlike elsewhere, parts may have underscores.
+/// A DNS search domain; unlike elsewhere, underscores are allowed.
 pub(crate) fn search_domain(domain: &str) -> Vec<String> {
     let is_outer = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_part = |part: &str| {
@@ -131,7 +131,7 @@ pub(crate) fn number_or_percent(value: &Value) -> i64 {
     }
 }
 
-/// An address, or why a text is none.
+/// An IP address, or the reason it is invalid.
 pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, &'static str> {
     match text.parse() {
         Ok(address) if is_mapped(&address) => Err("must not be an IPv4-mapped IPv6 address"),
@@ -145,7 +145,7 @@ fn is_mapped(address: &IpAddr) -> bool {
     matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some())
 }
 
-/// The decimal numbers of an address as one would write them now.
+/// The address with leading zeros removed.
 fn without_leading_zeros(address: &str) -> String {
     let number = |part: &str| match part.trim_start_matches('0') {
         "" if !part.is_empty() => "0".to_owned(),
@@ -154,7 +154,7 @@ fn without_leading_zeros(address: &str) -> String {
     address.split('.').map(number).collect::<Vec<_>>().join(".")
 }
 
-/// Refuses an address that means another machine elsewhere.
+/// Refuses an address that is not valid across machines.
 pub(crate) fn check_not_local(place: &Place<'_, '_>, address: IpAddr, errors: &mut Errors) {
     let (is_link_local, is_link_multicast) = match address {
         IpAddr::V4(v4) => (v4.is_link_local(), v4.octets()[..3] == [224, 0, 0]),
@@ -177,14 +177,14 @@ pub(crate) fn check_not_local(place: &Place<'_, '_>, address: IpAddr, errors: &m
     }
 }
 
-/// Addresses with a common prefix.
+/// A CIDR.
 pub(crate) struct Cidr {
     address: IpAddr,
     prefix_bits: u8,
 }
 
 impl Cidr {
-    /// The range a text means, if it means one, and what is wrong with how it says so.
+    /// The CIDR of a text, if it is one, and the error in its notation.
     pub(crate) fn parse(text: &str) -> (Option<Self>, Option<&'static str>) {
         let malformed = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
         let Some((address, bits)) = text.split_once('/') else {
@@ -215,18 +215,18 @@ impl Cidr {
         (Some(range), why)
     }
 
-    /// Whether the address is not the first of its range.
+    /// True if the address has bits set beyond the prefix.
     fn has_more_bits(&self) -> bool {
         let beyond = u128::MAX.checked_shr(u32::from(self.prefix_bits));
         wide(self.address) & beyond.unwrap_or_default() != 0
     }
 
-    /// Whether addresses are of the older family.
+    /// True for IPv4.
     pub(crate) fn is_ipv4(&self) -> bool {
         self.address.is_ipv4()
     }
 
-    /// Whether every address of `self` is one of `other`, and not the other way round.
+    /// True if `self` is a proper subset of `other`.
     pub(crate) fn is_strictly_within(&self, other: &Self) -> bool {
         let shift = 128 - u32::from(other.prefix_bits);
         let prefix = |address: IpAddr| wide(address).checked_shr(shift).unwrap_or_default();
@@ -236,7 +236,7 @@ impl Cidr {
     }
 }
 
-/// An address as a number whose first bits are the address'.
+/// An address as a left-aligned number.
 fn wide(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => u128::from(u32::from(v4)) << 96,
@@ -244,7 +244,7 @@ fn wide(address: IpAddr) -> u128 {
     }
 }
 
-/// Refuses what is not like `example.com/name`.
+/// Refuses anything but `example.com/name`.
 pub(crate) fn check_domain_prefixed_path(place: &Place<'_, '_>, errors: &mut Errors) {
     let text = place.text();
     if text.is_empty() {
@@ -267,14 +267,14 @@ pub(crate) fn check_domain_prefixed_path(place: &Place<'_, '_>, errors: &mut Err
     }
 }
 
-/// Refuses a path that leads out of where it starts.
+/// Refuses a path with `..`.
 pub(crate) fn check_no_steps_back(path: &Place<'_, '_>, errors: &mut Errors) {
     if path.text().split('/').any(|part| part == "..") {
         errors.push(path.invalid_for(path.text(), "must not contain '..'"));
     }
 }
 
-/// Refuses a path that does not lead down from where it starts.
+/// Refuses an absolute path, or one with `..`.
 pub(crate) fn check_descending(path: &Place<'_, '_>, errors: &mut Errors) {
     if path.text().starts_with('/') {
         errors.push(path.invalid("must be a relative path"));
@@ -282,7 +282,7 @@ pub(crate) fn check_descending(path: &Place<'_, '_>, errors: &mut Errors) {
     check_no_steps_back(path, errors);
 }
 
-/// The amount a field holds; zero when it holds none.
+/// The quantity of a field; zero if unset.
 pub(crate) fn quantity(value: &Value) -> Quantity {
     let zero = || Quantity::new(0, QuantityFormat::DecimalSi);
     match value {

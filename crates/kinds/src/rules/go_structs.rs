@@ -1,18 +1,18 @@
-//! Objects as Go prints its own structs: every field by its Go name, those that nobody set too. The texts of some
-//! errors quote such structs, and Kubernetes shows the change of a pod as the difference of two of them.
+//! Prints objects as Go prints its own structs: every field by its Go name, unset ones included. Some error texts
+//! quote such structs, and Kubernetes shows the change of a pod as the difference of two of them.
 //!
-//! The layout is data. A line is a struct and its fields in order, and goes on where the next one is indented; a field
-//! without a mark is a text, and marks say what else it is:
+//! The layout is data. A line is a struct and its fields in order, continued by indented lines. A field without a
+//! mark is a text; the marks are:
 //!
 //! ```text
-//! Name?        a pointer, list or map of plain values: null unless it is set
-//! Name#        a number     Name!  true or false     Name%  a number or a text
+//! Name?        a pointer, list or map of plain values: null if unset
+//! Name#        a number     Name!  a boolean     Name%  a number or a text
 //! Name=Struct  a struct     Name?Struct  a pointer to one     Name*Struct  a list of them
-//! +Struct      the fields of another struct, as if they stood here
+//! +Struct      the fields of another struct, inlined
 //! ```
 //!
-//! Metadata and selectors have JSON names even in Go's own structs. Such a field begins with a small letter, and is left
-//! out if it has a mark and is not set.
+//! Metadata and selectors have JSON names even in Go's own structs. Such a field starts with a small letter, and is
+//! omitted if it has a mark and is unset.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 use watchkeeper_meta::go_json;
 use watchkeeper_wire::schema::{Schema, Shape};
 
-/// The structs that texts quote, and those within them, in the order of Go's declarations.
+/// The structs that error texts quote, and those within them, in the order of Go's declarations.
 const LAYOUT: &str = include_str!("go_structs.txt");
 
-/// The struct of which there is one in many kinds.
+/// A struct of many kinds.
 pub(crate) const LABEL_SELECTOR: &str = "LabelSelector";
 
 /// Fields whose JSON names do not follow from their Go names.
@@ -46,7 +46,7 @@ const RENAMED: &[(&str, &str)] = &[
 /// Marks of fields.
 const MARKS: [char; 6] = ['?', '#', '!', '%', '=', '*'];
 
-/// The structs, by name; each token is a field.
+/// The structs by name; each token is a field.
 static STRUCTS: LazyLock<HashMap<&str, Vec<&str>>> = LazyLock::new(|| {
     let mut structs = HashMap::new();
     let mut current = "";
@@ -84,7 +84,7 @@ pub(crate) fn lines(name: &str, object: &Value) -> Vec<String> {
     printer.out.lines().map(str::to_owned).collect()
 }
 
-/// A value of an API type in JSON, its fields in the order that Go has them.
+/// A value of an API type as JSON, with its fields in Go's order.
 pub(crate) fn json_of(type_name: &str, value: &Value) -> String {
     let schema = Schema::builtin();
     let Some(id) = schema.type_named(type_name) else {
@@ -177,7 +177,7 @@ impl Printer {
         }
     }
 
-    /// A value that is no struct of Go's.
+    /// A value that is not a Go struct.
     fn plain(&mut self, value: &Value, depth: usize) {
         match value {
             Value::Array(items) if !items.is_empty() => {
@@ -227,7 +227,7 @@ impl Printer {
     }
 }
 
-/// The value of a field. The metadata of a template stand as if they were part of it.
+/// The value of a field. The metadata of a template are inlined.
 fn member<'v>(object: &'v Value, field: &str) -> &'v Value {
     let name = json_name(field);
     match &object[&name] {
@@ -236,7 +236,7 @@ fn member<'v>(object: &'v Value, field: &str) -> &'v Value {
     }
 }
 
-/// A field with a JSON name of which Go prints nothing if it is empty.
+/// True for a field with a JSON name that Go omits if it is empty.
 fn is_left_out(field: &str, mark: &str, value: &Value) -> bool {
     let is_empty = match value {
         Value::Null => true,
@@ -256,7 +256,7 @@ fn json_name(field: &str) -> String {
     let lowered = match capitals {
         all if all == field.len() => all,
         0 | 1 => capitals,
-        // The last one begins the next word.
+        // The last capital starts the next word.
         capitals => capitals - 1,
     };
     field[..lowered].to_ascii_lowercase() + &field[lowered..]
@@ -266,7 +266,7 @@ fn json_name(field: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The JSON names of a struct and of those whose fields stand as if they were its own.
+    /// The JSON names of a struct, including inlined ones.
     fn names(of: &str) -> Vec<String> {
         let name = |token: &&str| match token.strip_prefix('+') {
             Some("ObjectMeta") => vec!["metadata".to_owned()],
@@ -276,7 +276,7 @@ mod tests {
         STRUCTS[of].iter().flat_map(name).collect()
     }
 
-    /// Structs that are called as in the API have its fields, in its order.
+    /// Structs with the name of an API type have its fields, in its order.
     #[test]
     fn the_layout_has_every_field() {
         let schema = watchkeeper_wire::schema::Schema::builtin();

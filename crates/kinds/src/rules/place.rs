@@ -1,8 +1,8 @@
-//! A value and where it stands in its object, for rules that say what is wrong with it.
+//! A value and its path in the object, for validation.
 //!
-//! Rules walk down an object, and nearly all objects are in order: a place knows its way back up, and the path is
-//! only written out for an error. Rules that many kinds share are methods here, in Kubernetes' words; what texts may
-//! look like is in [`formats`](crate::rules::formats).
+//! Nearly all objects are valid, so a place only refers to its parent, and the path is built only for an error. Rules
+//! shared by many kinds are methods here, with Kubernetes' texts; text formats are in
+//! [`formats`](crate::rules::formats).
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -14,16 +14,16 @@ use watchkeeper_meta::{BadValue, FieldError, FieldPath};
 use crate::rules::formats::{self, Cidr};
 use crate::rules::go_structs;
 
-/// What rules find.
+/// The errors of rules.
 pub(crate) type Errors = watchkeeper_meta::FieldErrors;
 
-/// Room for most paths.
+/// Initial capacity of paths.
 const PATH_BYTES: usize = 64;
 
-/// A rule for what stands at a place.
+/// A rule for the value at a place.
 pub(crate) type Rule = fn(&Place<'_, '_>, &mut Errors);
 
-/// A value and where it stands. Values outlive the places that rules make of them.
+/// A value and its path. Values outlive the places that rules make of them.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'v, 'p> {
     value: &'v Value,
@@ -49,12 +49,12 @@ impl<'v, 'p> Place<'v, 'p> {
         }
     }
 
-    /// A field; it need not be set.
+    /// A field; it may be unset.
     pub(crate) fn field<'q>(&'q self, name: &'q str) -> Place<'v, 'q> {
         self.below(&self.value[name], Step::Field(name))
     }
 
-    /// The same value under another name: the few fields that Kubernetes' texts call differently.
+    /// The same value under another name, for the few fields that Kubernetes' texts name differently.
     pub(crate) fn known_as(self, name: &'p str) -> Self {
         Self {
             step: Step::Field(name),
@@ -62,7 +62,7 @@ impl<'v, 'p> Place<'v, 'p> {
         }
     }
 
-    /// Another value as if it stood here: of some lists, Kubernetes' texts do not say which item they mean.
+    /// Another value at this path: for some lists, Kubernetes' texts omit the index.
     pub(crate) fn with_value(self, value: &'v Value) -> Self {
         Self { value, ..self }
     }
@@ -91,7 +91,7 @@ impl<'v, 'p> Place<'v, 'p> {
         entries.map(|(key, value)| (key.as_str(), self.below(value, Step::Key(key))))
     }
 
-    /// One entry of a map; it need not be there.
+    /// One entry of a map; it may be missing.
     pub(crate) fn entry<'q>(&'q self, key: &'q str) -> Place<'v, 'q> {
         self.below(&self.value[key], Step::Key(key))
     }
@@ -101,32 +101,32 @@ impl<'v, 'p> Place<'v, 'p> {
         Place { value, step, within }
     }
 
-    /// What stands here; null if nothing does.
+    /// The value; null if unset.
     pub(crate) fn value(&self) -> &'v Value {
         self.value
     }
 
-    /// The text that stands here, or none.
+    /// The text, or empty.
     pub(crate) fn text(&self) -> &'v str {
         self.value.as_str().unwrap_or_default()
     }
 
-    /// The number that stands here, or 0.
+    /// The number, or 0.
     pub(crate) fn number(&self) -> i64 {
         self.value.as_i64().unwrap_or_default()
     }
 
-    /// Whether anything stands here.
+    /// True if it is set.
     pub(crate) fn is_set(&self) -> bool {
         !self.value.is_null()
     }
 
-    /// Whether a yes stands here.
+    /// True if it is `true`.
     pub(crate) fn is_true(&self) -> bool {
         self.value == true
     }
 
-    /// How many items or entries there are.
+    /// The number of items or entries.
     pub(crate) fn len(&self) -> usize {
         match self.value {
             Value::Array(items) => items.len(),
@@ -135,7 +135,7 @@ impl<'v, 'p> Place<'v, 'p> {
         }
     }
 
-    /// The way here.
+    /// The path.
     pub(crate) fn path(&self) -> FieldPath {
         let mut path = String::with_capacity(PATH_BYTES);
         self.write_path(&mut path);
@@ -150,7 +150,7 @@ impl<'v, 'p> Place<'v, 'p> {
             Step::Object => {}
             Step::Field(name) if path.is_empty() => path.push_str(name),
             Step::Field(name) => path.extend([".", name]),
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             Step::Index(index) => drop(write!(path, "[{index}]")),
             Step::Key(key) => path.extend(["[", key, "]"]),
         }
@@ -159,27 +159,27 @@ impl<'v, 'p> Place<'v, 'p> {
 
 /// Errors.
 impl Place<'_, '_> {
-    /// Something must stand here.
+    /// The value is missing.
     pub(crate) fn required(&self, why: &str) -> FieldError {
         FieldError::required(&self.path(), why)
     }
 
-    /// What stands here is malformed or out of range.
+    /// The value is malformed or out of range.
     pub(crate) fn invalid(&self, why: impl Into<String>) -> FieldError {
         FieldError::invalid(&self.path(), self.value.clone(), why)
     }
 
-    /// Something is wrong here, and something else is to blame.
+    /// An error at this path that shows another value.
     pub(crate) fn invalid_for(&self, shown: impl Into<Value>, why: impl Into<String>) -> FieldError {
         FieldError::invalid(&self.path(), shown, why)
     }
 
-    /// An item of the list that stands here is wrong; the error shows the whole list.
+    /// An item of this list is invalid; the error shows the whole list.
     pub(crate) fn invalid_item(&self, index: usize, why: impl Into<String>) -> FieldError {
         FieldError::invalid(&self.path().index(index), self.value.clone(), why)
     }
 
-    /// What stands here is wrong, in the form in which Kubernetes prints structs of its own.
+    /// The value is invalid, shown as Kubernetes prints its own structs.
     pub(crate) fn invalid_in_go(&self, shown: String, why: impl Into<String>) -> FieldError {
         FieldError {
             value: BadValue::Printed(shown.into()),
@@ -187,7 +187,7 @@ impl Place<'_, '_> {
         }
     }
 
-    /// What stands here is wrong, and Kubernetes shows it as a struct of its own.
+    /// The value is invalid, and shown as a struct of Kubernetes.
     pub(crate) fn invalid_as(&self, go_type: &str, why: impl Into<String>) -> FieldError {
         match self.value {
             Value::Null => self.invalid(why),
@@ -195,7 +195,7 @@ impl Place<'_, '_> {
         }
     }
 
-    /// What stands here is wrong, and too long or too secret to be shown.
+    /// The value is invalid, and too long or too secret to show.
     pub(crate) fn invalid_unshown(&self, why: impl Into<String>) -> FieldError {
         FieldError {
             value: BadValue::Omitted,
@@ -203,27 +203,27 @@ impl Place<'_, '_> {
         }
     }
 
-    /// Nothing may stand here, or not this.
+    /// The field may not be set, or not to this value.
     pub(crate) fn forbidden(&self, why: impl Into<String>) -> FieldError {
         FieldError::forbidden(&self.path(), why)
     }
 
-    /// What stands here stands elsewhere too.
+    /// The value is a duplicate.
     pub(crate) fn duplicate(&self) -> FieldError {
         FieldError::duplicate(&self.path(), self.value.clone())
     }
 
-    /// What stands here names nothing.
+    /// The value refers to nothing.
     pub(crate) fn not_found(&self) -> FieldError {
         FieldError::not_found(&self.path(), self.value.clone())
     }
 
-    /// The text that stands here is none of these.
+    /// The text is not one of these.
     pub(crate) fn unsupported(&self, supported: &[&str]) -> FieldError {
         FieldError::not_supported(&self.path(), self.text(), supported)
     }
 
-    /// There is too much here.
+    /// There are too many items.
     pub(crate) fn too_many(&self, max: usize) -> FieldError {
         FieldError::too_many(&self.path(), self.len(), max)
     }
@@ -248,6 +248,19 @@ impl Place<'_, '_> {
         errors.extend(rule(self.text()).into_iter().map(|reason| self.invalid(reason)));
     }
 
+    /// Validates `metadata.generateName` and `metadata.name` by the rule of the kind. The rule is told whether the
+    /// text is a prefix, and is not called for an empty text.
+    pub(crate) fn must_be_named(&self, rule: impl Fn(&str, bool) -> Vec<String>, errors: &mut Errors) {
+        let metadata = self.field("metadata");
+        for (name, is_prefix) in [("generateName", true), ("name", false)] {
+            let field = metadata.field(name);
+            if !field.text().is_empty() {
+                let reasons = rule(field.text(), is_prefix).into_iter();
+                errors.extend(reasons.map(|why| field.invalid(why)));
+            }
+        }
+    }
+
     /// Refuses an empty text as missing, and one that breaks a rule.
     pub(crate) fn must_be_set_and_keep(&self, rule: fn(&str) -> Vec<String>, errors: &mut Errors) {
         match self.text() {
@@ -256,14 +269,14 @@ impl Place<'_, '_> {
         }
     }
 
-    /// Refuses a text that breaks a rule; there need not be one.
+    /// Refuses a text that breaks a rule; it may be empty.
     pub(crate) fn may_keep(&self, rule: fn(&str) -> Vec<String>, errors: &mut Errors) {
         if !self.text().is_empty() {
             self.must_keep(rule, errors);
         }
     }
 
-    /// Refuses a text that is none of these.
+    /// Refuses a text that is not one of these.
     pub(crate) fn must_be_one_of(&self, supported: &[&str], errors: &mut Errors) {
         match self.text() {
             "" => errors.push(self.required("")),
@@ -271,42 +284,42 @@ impl Place<'_, '_> {
         }
     }
 
-    /// Refuses a text that is none of these; there need not be one.
+    /// Refuses a text that is not one of these; it may be empty.
     pub(crate) fn may_be_one_of(&self, supported: &[&str], errors: &mut Errors) {
         if self.is_set() {
             self.is_one_of(supported, errors);
         }
     }
 
-    /// Refuses whatever is none of these.
+    /// Refuses a value that is not one of these.
     pub(crate) fn is_one_of(&self, supported: &[&str], errors: &mut Errors) {
         if !supported.contains(&self.text()) {
             errors.push(self.unsupported(supported));
         }
     }
 
-    /// Refuses an amount below zero.
+    /// Refuses a negative quantity.
     pub(crate) fn must_not_be_negative_quantity(&self, errors: &mut Errors) {
         if self.is_set() && formats::quantity(self.value) < formats::quantity(&Value::from(0)) {
             errors.push(self.invalid(NOT_NEGATIVE));
         }
     }
 
-    /// Refuses a number below zero.
+    /// Refuses a negative number.
     pub(crate) fn must_not_be_negative(&self, errors: &mut Errors) {
         if self.number() < 0 {
             errors.push(self.invalid(NOT_NEGATIVE));
         }
     }
 
-    /// Refuses a number that no port has.
+    /// Refuses an invalid port number.
     pub(crate) fn must_be_port(&self, errors: &mut Errors) {
         if !(1..=65_535).contains(&self.number()) {
             errors.push(self.invalid_for(self.number(), "must be between 1 and 65535, inclusive"));
         }
     }
 
-    /// Refuses what is neither a port's number nor its name.
+    /// Refuses anything but a port number or name.
     pub(crate) fn must_be_port_or_name(&self, errors: &mut Errors) {
         match self.value {
             Value::String(_) => self.must_keep(formats::port_name, errors),
@@ -314,7 +327,7 @@ impl Place<'_, '_> {
         }
     }
 
-    /// Refuses what is neither a number of things nor a percentage.
+    /// Refuses anything but a number or a percentage.
     pub(crate) fn must_be_number_or_percent(&self, errors: &mut Errors) {
         match self.value {
             Value::String(_) => self.must_keep(formats::percent_text, errors),
@@ -322,49 +335,49 @@ impl Place<'_, '_> {
         }
     }
 
-    /// Refuses more than everything.
+    /// Refuses more than 100 %.
     pub(crate) fn must_be_at_most_all(&self, errors: &mut Errors) {
         if formats::percent(self.text()).is_some_and(|percent| percent > 100) {
             errors.push(self.invalid("must not be greater than 100%"));
         }
     }
 
-    /// Refuses what is no address.
+    /// Refuses an invalid IP address.
     pub(crate) fn must_be_ip(&self, errors: &mut Errors) -> Option<IpAddr> {
         formats::parse_ip(self.text())
             .map_err(|why| errors.push(self.invalid_for(self.text(), why)))
             .ok()
     }
 
-    /// Refuses what is no range of addresses.
+    /// Refuses an invalid CIDR.
     pub(crate) fn must_be_cidr(&self, errors: &mut Errors) -> Option<Cidr> {
         let (range, why) = Cidr::parse(self.text());
         errors.extend(why.map(|why| self.invalid_for(self.text(), why)));
         range
     }
 
-    /// Refuses a selector that cannot be understood.
+    /// Refuses an invalid label selector.
     pub(crate) fn must_select(&self, errors: &mut Errors) {
         if self.is_set() {
             errors.append(label_selector(self.value, &self.path()));
         }
     }
 
-    /// Refuses a change, in the words of rules that are part of the type: those do not show the value.
+    /// Refuses a change, with the text of declarative rules, which do not show the value.
     pub(crate) fn must_stay_unshown(&self, live: &Self, errors: &mut Errors) {
         if self.value != live.value {
             errors.push(self.invalid_for(Value::Null, "field is immutable"));
         }
     }
 
-    /// Refuses a change of what Kubernetes shows as a struct of its own.
+    /// Refuses a change of a value that is shown as a struct of Kubernetes.
     pub(crate) fn must_stay_as(&self, go_type: &str, live: &Self, errors: &mut Errors) {
         if self.value != live.value {
             errors.push(self.invalid_as(go_type, "field is immutable"));
         }
     }
 
-    /// Refuses a change of a text; none is an empty one.
+    /// Refuses a change of a text; missing equals empty.
     pub(crate) fn text_must_stay(&self, live: &Self, errors: &mut Errors) {
         if self.text() != live.text() {
             errors.push(self.invalid_for(self.text(), "field is immutable"));
@@ -379,5 +392,5 @@ impl Place<'_, '_> {
     }
 }
 
-/// What is said of amounts below zero.
+/// The text for negative amounts.
 pub(crate) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";

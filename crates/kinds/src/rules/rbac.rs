@@ -106,7 +106,7 @@ pub(crate) fn check_subject(subject: &Place<'_, '_>, needs_namespace: bool, erro
     }
 }
 
-/// A binding is to one role for ever; whoever wants another makes another binding.
+/// A binding refers to one role forever; another role needs another binding.
 pub(crate) fn check_same_role(change: &Change<'_>, errors: &mut Errors) {
     let (role, live) = (change.new.field("roleRef"), change.live.field("roleRef"));
     if role.value() != live.value() {

@@ -1,15 +1,15 @@
-//! What can be asked for, limited and counted: the names of resources, and what each of them is for. Names without a
-//! slash are Kubernetes' own; those with a vendor's domain before it are extended resources.
+//! Names of compute resources and where each may be used. Names without a slash are Kubernetes' own; those with a
+//! vendor's domain are extended resources.
 
 use watchkeeper_meta::validation::qualified_name;
 
 use crate::rules::formats::quantity;
 use crate::rules::place::{Errors, NOT_NEGATIVE, Place};
 
-/// What a container can have without a vendor's name before it.
+/// The resources of containers without a vendor's domain.
 const OF_CONTAINERS: &[&str] = &["cpu", "ephemeral-storage", "memory"];
 
-/// What a quota measures. Amounts of pods can be limited for some pods only, see [`is_measured_of_pods`].
+/// The resources a quota measures. Those of pods can be limited by scope, see [`is_measured_of_pods`].
 const MEASURED: &[&str] = &[
     "cpu",
     "ephemeral-storage",
@@ -34,20 +34,20 @@ const COUNTED_KINDS: &[&str] = &[
     "services",
 ];
 
-/// Services of a type, which a quota counts too.
+/// Services by type, which a quota also counts.
 const COUNTED_SERVICES: &[&str] = &["services.loadbalancers", "services.nodeports"];
 
-/// Whether a quota counts objects of a core resource under its plural name.
+/// True if a quota counts a core resource under its plural name.
 pub(crate) fn is_counted_kind(plural: &str) -> bool {
     COUNTED_KINDS.contains(&plural)
 }
 
-/// Whether a quota knows the name.
+/// True if a quota accepts the name.
 pub(crate) fn is_for_quota(name: &str) -> bool {
     is_counted(name) || MEASURED.contains(&name) || is_quota_huge_page(name)
 }
 
-/// Whether what a quota measures under the name is about pods that compute.
+/// True if a quota measures compute resources of pods under the name.
 pub(crate) fn is_measured_of_pods(name: &str) -> bool {
     let resource = name.rsplit('.').next().unwrap_or_default();
     MEASURED.contains(&name) && matches!(resource, "cpu" | "memory")
@@ -57,17 +57,17 @@ fn is_counted(name: &str) -> bool {
     is_counted_kind(name) || COUNTED_SERVICES.contains(&name)
 }
 
-/// Whether Kubernetes gives the name a meaning anywhere.
+/// True for Kubernetes' own names.
 fn is_standard(name: &str) -> bool {
     is_for_quota(name) || name == "storage"
 }
 
-/// Whether containers can have it.
+/// True if containers can use it.
 fn is_of_containers(name: &str) -> bool {
     OF_CONTAINERS.contains(&name) || is_huge_page(name)
 }
 
-/// Memory in big pages.
+/// True for huge pages.
 pub(crate) fn is_huge_page(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
@@ -76,7 +76,7 @@ fn is_quota_huge_page(name: &str) -> bool {
     is_huge_page(name.strip_prefix("requests.").unwrap_or(name))
 }
 
-/// A vendor's resource.
+/// True for a vendor's resource.
 pub(crate) fn is_extended(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.")
 }
@@ -85,12 +85,12 @@ fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Whether pods can be promised more than there is.
+/// True if the resource can be overcommitted.
 pub(crate) fn can_be_shared(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 
-/// Checks the name of what stands at a place.
+/// Validates the name of a resource.
 pub(crate) fn check_name(name: &str, place: &Place<'_, '_>, errors: &mut Errors) {
     let reasons = qualified_name(name);
     let is_qualified = reasons.is_empty();
@@ -101,7 +101,7 @@ pub(crate) fn check_name(name: &str, place: &Place<'_, '_>, errors: &mut Errors)
     }
 }
 
-/// Checks the name of what a container has.
+/// Validates the name of a container's resource.
 pub(crate) fn check_container_name(name: &str, place: &Place<'_, '_>, errors: &mut Errors) {
     check_name(name, place, errors);
     if !name.contains('/') && !is_of_containers(name) {
@@ -111,7 +111,7 @@ pub(crate) fn check_container_name(name: &str, place: &Place<'_, '_>, errors: &m
     }
 }
 
-/// Checks the name of what a quota limits.
+/// Validates the name of a quota's resource.
 pub(crate) fn check_quota_name(name: &str, place: &Place<'_, '_>, errors: &mut Errors) {
     check_name(name, place, errors);
     if !name.contains('/') && !is_for_quota(name) {
@@ -119,7 +119,7 @@ pub(crate) fn check_quota_name(name: &str, place: &Place<'_, '_>, errors: &mut E
     }
 }
 
-/// Checks an amount: of what is counted, there are no halves.
+/// Validates an amount: counts must be integers.
 pub(crate) fn check_amount(name: &str, place: &Place<'_, '_>, errors: &mut Errors) {
     let amount = quantity(place.value());
     if amount.is_negative() {

@@ -1,7 +1,7 @@
-//! Where in each built-in type the schema asks for something: a default, a value, one of a closed set.
+//! The fields of each built-in type for which the schema has a default, a requirement or an enumeration.
 //!
-//! Most fields ask for nothing. The schema is read once, and what is left is the shortest way to the fields that do:
-//! a look-up for objects without any, as config maps are.
+//! Most fields have none. The schema is read once, and only the paths to such fields are kept: for objects without
+//! any, such as config maps, a check is one look-up.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -9,21 +9,21 @@ use std::sync::LazyLock;
 use serde_json::Value;
 use watchkeeper_wire::schema::{Field, Schema, Shape, TypeId};
 
-/// A field that asks for something, or that leads to one that does.
+/// A field with a default or rule, or one that leads to such a field.
 pub(crate) struct Step {
     /// The field.
     pub(crate) name: &'static str,
-    /// What leads on.
+    /// Its shape.
     pub(crate) shape: &'static Shape,
-    /// What it is unless it is set.
+    /// Its default.
     pub(crate) default: Option<Value>,
-    /// Whether it must be set.
+    /// True if it is required.
     pub(crate) required: bool,
-    /// The texts it can be, in order; any if there are none.
+    /// The allowed texts, in order; empty for any.
     pub(crate) values: Vec<&'static str>,
 }
 
-/// The steps within a type. Types made at run time have none.
+/// The steps within a type. Types built at run time have none.
 pub(crate) fn of(schema: &Schema, id: TypeId) -> &'static [Step] {
     match PLANS.get(&id) {
         Some(steps) if std::ptr::eq(schema, Schema::builtin()) => steps,
@@ -54,14 +54,14 @@ fn step(schema: &'static Schema, field: &'static Field, leading: &HashSet<TypeId
     (asks || leads).then_some(step)
 }
 
-/// The default of a field, unless it is what the field is without one.
+/// The default of a field, unless it is the zero value.
 fn stated_default(field: &Field) -> Option<Value> {
     let value: Value = serde_json::from_str(field.default.as_deref()?).ok()?;
     let is_zero = value == 0 || value == "" || value == false;
     (field.pointer || !is_zero).then_some(value)
 }
 
-/// Whether an empty value is as good as none. Of a list that may be left out, that is not certain.
+/// True if an empty value counts as missing; for optional lists that is unclear.
 fn is_text_or_list(field: &Field) -> bool {
     match field.shape {
         Shape::String(_) => !field.pointer,
@@ -80,7 +80,7 @@ fn values(schema: &'static Schema, shape: &Shape) -> Vec<&'static str> {
     values
 }
 
-/// The types with a field that asks for something, or that has a field of such a type.
+/// The types with such a field, or with a field of such a type.
 fn leading_types(schema: &'static Schema) -> HashSet<TypeId> {
     let mut leading = HashSet::new();
     loop {

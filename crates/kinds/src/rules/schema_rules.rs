@@ -1,7 +1,6 @@
-//! What the schema alone can say of an object: texts of a closed set, and fields that must be set.
+//! Validation by the schema alone: enumerations and required fields.
 //!
-//! This is for kinds without rules of their own; those that have them say it in their own words and order. Metadata
-//! has rules of its own too, and a status is whatever its controller says.
+//! For kinds without their own rules. Metadata has its own rules, and the status is not validated.
 
 use serde_json::Value;
 use watchkeeper_meta::FieldErrors;
@@ -10,7 +9,7 @@ use watchkeeper_wire::schema::{Schema, Shape, TypeId};
 use crate::rules::place::{Errors, Place};
 use crate::rules::schema_plan::{self, Step};
 
-/// What is wrong with an object as far as its schema knows.
+/// The errors of an object by its schema.
 pub(crate) fn errors(schema: &Schema, id: TypeId, object: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     check_object(schema, id, &Place::object(object), &mut errors);

@@ -1,4 +1,4 @@
-//! Classes of storage and of its attributes: who makes volumes, and with what parameters.
+//! Storage classes and volume attributes classes: provisioner and parameters.
 
 use watchkeeper_meta::validation::qualified_name;
 
@@ -8,7 +8,7 @@ use crate::rules::place::{Errors, Place};
 const MAX_PARAMETERS: usize = 512;
 const MAX_PARAMETER_BYTES: usize = 256 * 1024;
 
-/// The driver of a class, if it is set. Capitals are let through; texts show it without them.
+/// The driver of a class, if it is set. Capitals are accepted; error texts show it in lower case.
 pub(crate) fn check_provisioner(provisioner: &Place<'_, '_>, errors: &mut Errors) {
     if !provisioner.text().is_empty() {
         let lower = provisioner.text().to_lowercase();

@@ -1,11 +1,10 @@
-//! The difference of two texts, line by line, as `diff -u` shows it: hunks of changed lines among three unchanged ones.
+//! The difference of two texts in the format of `diff -u`: hunks of changed lines with three lines of context.
 //!
-//! The longest run of equal lines is kept, then the longest before it and after it, and so on, as Python's difflib and
-//! its ports do. In long texts, lines that stand in more than one of a hundred places say nothing about where one is
-//! and do not start a run.
+//! The longest run of equal lines is kept, then the longest before and after it, and so on, as in Python's difflib.
+//! In long texts, lines that make up more than one percent do not start a run.
 //!
-//! Two texts of which little is equal take the product of their lengths. After [`MAX_STEPS`] no more runs are looked for:
-//! the rest is shown as changed.
+//! Texts with little in common take time proportional to the product of their lengths. After [`MAX_STEPS`] no more
+//! runs are searched: the rest is shown as changed.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,12 +13,12 @@ use serde_json::Value;
 
 use crate::rules::go_structs;
 
-/// Unchanged lines around a change.
+/// Lines of context.
 const CONTEXT: usize = 3;
-/// From here on, lines can be too common to matter.
+/// From this length on, frequent lines are ignored.
 const LONG: usize = 200;
 
-/// The most pairs of lines that are compared. Specs of pods in use take a few thousand.
+/// The largest number of compared pairs of lines. Real pod specs take a few thousand.
 const MAX_STEPS: usize = 200_000;
 
 /// Equal lines of both texts.
@@ -30,7 +29,7 @@ struct Run {
     len: usize,
 }
 
-/// A piece of both texts; equal or not.
+/// A section of both texts, equal or not.
 #[derive(Clone)]
 struct Piece {
     old: Range<usize>,
@@ -38,12 +37,12 @@ struct Piece {
     same: bool,
 }
 
-/// How one object differs from another, as structs of Go's.
+/// The difference of two objects, printed as Go structs.
 pub(crate) fn of_structs(go_type: &str, old: &Value, new: &Value) -> String {
     unified_diff(&go_structs::lines(go_type, old), &go_structs::lines(go_type, new))
 }
 
-/// The hunks; nothing if the texts are the same.
+/// The hunks; empty if the texts are equal.
 fn unified_diff(old: &[String], new: &[String]) -> String {
     let mut out = String::new();
     for hunk in hunks(&pieces(old, new)) {
@@ -67,7 +66,7 @@ fn unified_diff(old: &[String], new: &[String]) -> String {
     out
 }
 
-/// The first line and how many there are.
+/// The first line and the number of lines.
 fn place(lines: &Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),
@@ -76,7 +75,7 @@ fn place(lines: &Range<usize>) -> String {
     }
 }
 
-/// Changes that are near each other, with the unchanged lines around them.
+/// Adjacent changes, with their context.
 fn hunks(pieces: &[Piece]) -> Vec<Vec<Piece>> {
     let mut hunks = vec![Vec::new()];
     for (index, piece) in pieces.iter().enumerate() {
@@ -139,7 +138,7 @@ fn pieces(old: &[String], new: &[String]) -> Vec<Piece> {
         (i, j) = (run.old + run.len, run.new + run.len);
         match pieces.last_mut() {
             _ if run.len == 0 => {}
-            // Runs that touch are one.
+            // Adjacent runs are joined.
             Some(last) if last.same => {
                 last.old.end = i;
                 last.new.end = j;
@@ -154,7 +153,7 @@ fn pieces(old: &[String], new: &[String]) -> Vec<Piece> {
     pieces
 }
 
-/// Where each line stands, without those that stand nearly everywhere.
+/// The positions of each line, without frequent ones.
 fn places(lines: &[String]) -> HashMap<&str, Vec<usize>> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (index, line) in lines.iter().enumerate() {
@@ -166,7 +165,7 @@ fn places(lines: &[String]) -> HashMap<&str, Vec<usize>> {
     places
 }
 
-/// The longest run of equal lines within both ranges, the first of several.
+/// The longest run of equal lines within both ranges; the first of several.
 fn longest_run(
     old: &[String],
     new: &[String],
@@ -203,7 +202,7 @@ fn longest_run(
         }
         lengths = next;
     }
-    // Common lines do not start a run, but they belong to one.
+    // Frequent lines do not start a run, but can extend one.
     while best.old > olds.start && best.new > news.start && old[best.old - 1] == new[best.new - 1] {
         best.old -= 1;
         best.new -= 1;

@@ -1,13 +1,13 @@
-//! Where a volume comes from: what the sources cannot do without that pods and persistent volumes share.
+//! Volume sources shared by pods and persistent volumes: required fields.
 //!
-//! Of sources that storage vendors brought, the fields that must be set are checked, and not what they look like.
+//! For sources of storage vendors, only the presence of required fields is checked.
 
 use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain};
 
 use crate::rules::formats::check_no_steps_back;
 use crate::rules::place::{Errors, Place, Rule};
 
-/// A kind of source: its field, and what is checked of it.
+/// A volume source: its field, and its rule.
 pub(crate) struct Source {
     /// The field.
     pub(crate) name: &'static str,
@@ -15,7 +15,7 @@ pub(crate) struct Source {
     pub(crate) check: Rule,
 }
 
-/// Fields that must be set, of sources without other rules.
+/// Required fields of sources without other rules.
 const NEEDED: &[(&str, &[&str])] = &[
     ("awsElasticBlockStore", &["volumeID"]),
     ("azureDisk", &["diskName", "diskURI"]),
@@ -36,10 +36,10 @@ const NEEDED: &[(&str, &[&str])] = &[
     ("vsphereVolume", &["volumePath"]),
 ];
 
-/// What texts call these sources.
+/// The names of these sources in error texts.
 const RENAMED: &[(&str, &str)] = &[("gcePersistentDisk", "persistentDisk")];
 
-/// What texts call these sources when there is another one.
+/// The names of these sources in errors about several sources.
 const RENAMED_BESIDE_OTHERS: &[(&str, &str)] = &[("cephfs", "cephFS"), ("downwardAPI", "downwarAPI")];
 
 const HOST_PATH_TYPES: &[&str] = &[
@@ -55,8 +55,7 @@ const HOST_PATH_TYPES: &[&str] = &[
 
 const MAX_DRIVER_NAME: usize = 63;
 
-/// Checks that there is one source, and that it is in order. Which one counts if there are several, the order of the
-/// sources says.
+/// Validates that there is exactly one source. If there are several, the first in this order counts.
 pub(crate) fn check_sources(volume: &Place<'_, '_>, sources: &[Source], errors: &mut Errors) {
     let mut found = false;
     for source in sources {
@@ -94,7 +93,7 @@ fn check_needed(source: &'static str, place: &Place<'_, '_>, errors: &mut Errors
     }
 }
 
-/// A source without rules beyond what must be set.
+/// A source with only required fields.
 pub(crate) const fn vendor(name: &'static str) -> Source {
     Source {
         name,
@@ -102,7 +101,7 @@ pub(crate) const fn vendor(name: &'static str) -> Source {
     }
 }
 
-/// A directory or file of the node.
+/// A path of the node.
 pub(crate) fn check_host_path(source: &Place<'_, '_>, errors: &mut Errors) {
     let path = source.field("path");
     if path.text().is_empty() {
@@ -113,14 +112,14 @@ pub(crate) fn check_host_path(source: &Place<'_, '_>, errors: &mut Errors) {
     source.field("type").may_be_one_of(HOST_PATH_TYPES, errors);
 }
 
-/// A disk of the node.
+/// A local disk of the node.
 pub(crate) fn check_local(source: &Place<'_, '_>, errors: &mut Errors) {
     let path = source.field("path");
     path.must_be_set(errors);
     check_no_steps_back(&path, errors);
 }
 
-/// A directory of a file server.
+/// An NFS directory.
 pub(crate) fn check_nfs(source: &Place<'_, '_>, errors: &mut Errors) {
     source.field("server").must_be_set(errors);
     let path = source.field("path");
@@ -130,7 +129,7 @@ pub(crate) fn check_nfs(source: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// The name of a driver of storage or devices. Capitals are let through.
+/// The name of a storage or device driver. Capitals are accepted.
 pub(crate) fn check_driver(driver: &Place<'_, '_>, errors: &mut Errors) {
     if driver.text().is_empty() {
         return errors.push(driver.required(""));
@@ -142,7 +141,7 @@ pub(crate) fn check_driver(driver: &Place<'_, '_>, errors: &mut Errors) {
     errors.extend(reasons.map(|why| driver.invalid_for(driver.text(), why)));
 }
 
-/// A secret in a namespace.
+/// A reference to a secret in a namespace.
 pub(crate) fn check_secret_reference(reference: &Place<'_, '_>, errors: &mut Errors) {
     if reference.is_set() {
         reference

@@ -1,13 +1,13 @@
-//! Where a webhook is: a URL, or a service of the cluster.
+//! The client configuration of a webhook: a URL, or a service.
 
 use watchkeeper_meta::validation::dns1123_subdomain;
 
 use crate::rules::place::{Errors, Place};
 
-/// What a refusal of a URL ends with.
+/// The suffix of URL errors.
 const FORM: &str = "; desired format: https://host[/path]";
 
-/// Checks a `clientConfig`.
+/// Validates a `clientConfig`.
 pub(crate) fn check(config: &Place<'_, '_>, errors: &mut Errors) {
     let (url, service) = (config.field("url"), config.field("service"));
     match (url.is_set(), service.is_set()) {
@@ -43,14 +43,9 @@ fn split(text: &str, at: char) -> (&str, &str) {
 }
 
 fn check_service(service: &Place<'_, '_>, errors: &mut Errors) {
-    for (name, why) in [
-        ("name", "service name is required"),
-        ("namespace", "service namespace is required"),
-    ] {
-        let field = service.field(name);
-        if field.text().is_empty() {
-            errors.push(field.required(why));
-        }
+    // Kubernetes calls the one what the other is.
+    for (name, called) in [("namespace", "name"), ("name", "namespace")] {
+        service.field(name).known_as(called).must_be_set(errors);
     }
     let port = service.field("port");
     if !(1..=65535).contains(&port.number()) {
@@ -68,9 +63,10 @@ fn check_path(path: &Place<'_, '_>, errors: &mut Errors) {
     if text == "//" {
         return errors.push(path.invalid("segment[0] may not be empty"));
     }
-    let Some(rest) = text.strip_prefix('/') else {
-        return errors.push(path.invalid("must start with a '/'"));
-    };
+    if !text.starts_with('/') {
+        errors.push(path.invalid("must start with a '/'"));
+    }
+    let rest = text.chars().next().map_or("", |first| &text[first.len_utf8()..]);
     let steps = rest.strip_suffix('/').unwrap_or(rest).split('/');
     for (index, step) in steps.enumerate() {
         if step.is_empty() {

@@ -1,4 +1,4 @@
-//! The kinds that make pods: a template of a pod, and how many of it, where, or when.
+//! Shared rules of workloads: the kinds with a pod template.
 
 pub(crate) mod rollout_rules;
 pub(crate) mod status_rules;
@@ -14,10 +14,10 @@ use crate::rules::go_structs::LABEL_SELECTOR;
 use crate::rules::place::{Errors, Place};
 use crate::{Warnings, metadata};
 
-/// How many old states are kept for a way back: ten, as Kubernetes has it.
+/// The default revision history limit, as in Kubernetes.
 pub(crate) const KEPT_REVISIONS: i64 = 10;
 
-/// Fills in what the template in a spec leaves open.
+/// Sets the defaults of the pod template in a spec.
 pub(crate) fn default_template(spec: &mut Value) {
     if let Some(template) = object_mut(spec, "template")
         && let Some(spec) = object_mut(template, "spec")
@@ -26,7 +26,7 @@ pub(crate) fn default_template(spec: &mut Value) {
     }
 }
 
-/// How many pods the older kinds count, and in which states.
+/// The status counts of replica sets and replication controllers.
 pub(crate) const REPLICA_COUNTS: Counts = Counts {
     all: &[
         "replicas",
@@ -39,14 +39,14 @@ pub(crate) const REPLICA_COUNTS: Counts = Counts {
     ready: "readyReplicas",
 };
 
-/// Refuses a change of the one thing that never changes.
+/// Refuses a change of the selector.
 pub(crate) fn check_same_selector(change: &Change<'_>, errors: &mut Errors) {
     let (new, live) = (change.new.field("spec"), change.live.field("spec"));
     new.field("selector")
         .must_stay_as(LABEL_SELECTOR, &live.field("selector"), errors);
 }
 
-/// Who reports on an object does not label it.
+/// Keeps the live labels in a status write.
 pub(crate) fn keep_labels(object: &mut Value, live: &Value) {
     match live["metadata"].get("labels") {
         Some(labels) => drop(metadata::of(object).insert("labels".to_owned(), labels.clone())),
@@ -54,7 +54,7 @@ pub(crate) fn keep_labels(object: &mut Value, live: &Value) {
     }
 }
 
-/// Warns of a new or changed template; a name is warned of once, when it is given.
+/// Warns of a new or changed template, and of the name of a new object.
 pub(crate) fn warn_of_workload(object: &Value, live: Option<&Value>, warnings: &Warnings) {
     if live.is_none() {
         pod::warn_name(object, "Pod names and hostnames", warnings);

@@ -1,4 +1,4 @@
-//! What several kinds print alike in the cells of a Table, in the words of Kubernetes.
+//! Cells of Tables that several kinds share, with Kubernetes' texts.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::LabelSelector;
@@ -30,7 +30,7 @@ pub(crate) fn or(text: String, otherwise: &str) -> String {
     }
 }
 
-/// A number or a text as it prints; nothing for null.
+/// A number or a text; empty for null.
 pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -81,7 +81,7 @@ pub(crate) fn selector(selector: &Value) -> String {
     }
 }
 
-/// The first few of a list, and how many more there are.
+/// The first few of a list, and the number of further ones.
 pub(crate) fn some_of(items: Vec<String>, most: usize, none: &str) -> String {
     if items.is_empty() {
         return none.to_owned();
@@ -117,7 +117,7 @@ pub(crate) fn load_balancer(object: &Value) -> Vec<String> {
     found
 }
 
-/// `resource.group/namespace/name`, without what is not there.
+/// `resource.group/namespace/name`, without missing parts.
 pub(crate) fn reference(reference: &Value) -> String {
     let (resource, group) = (text_at(reference, "/resource"), text_at(reference, "/group"));
     let resource = if group.is_empty() {
@@ -162,7 +162,7 @@ pub(crate) fn subjects(binding: &Value, kind: &str) -> String {
     named.collect::<Vec<_>>().join(", ")
 }
 
-/// How many of the wanted replicas are ready: `1/3`.
+/// Ready and desired replicas: `1/3`.
 pub(crate) fn ready_of_replicas(row: &Row<'_>) -> String {
     format!(
         "{}/{}",
@@ -171,7 +171,7 @@ pub(crate) fn ready_of_replicas(row: &Row<'_>) -> String {
     )
 }
 
-/// The phase of a volume or a claim, unless it is going away.
+/// The phase of a volume or a claim, or `Terminating`.
 pub(crate) fn volume_phase(row: &Row<'_>) -> Value {
     match row.at("/metadata/deletionTimestamp").is_null() {
         true => json!(row.text("/status/phase")),
@@ -179,7 +179,7 @@ pub(crate) fn volume_phase(row: &Row<'_>) -> Value {
     }
 }
 
-/// The class of a volume or a claim, however it is named.
+/// The class of a volume or a claim, by field or annotation.
 pub(crate) fn storage_class(object: &Value) -> String {
     let annotation = "/metadata/annotations/volume.beta.kubernetes.io~1storage-class";
     either(object, annotation, "/spec/storageClassName")
@@ -193,7 +193,7 @@ pub(crate) fn param_kind(kind: &Value) -> String {
     }
 }
 
-/// Where the parameters of a binding are.
+/// The parameter reference of a binding.
 pub(crate) fn param_ref(parameters: &Value) -> String {
     match parameters.is_null() {
         true => "<unset>".to_owned(),

@@ -1,7 +1,7 @@
-//! What each column of a Table says of itself, word for word as Kubernetes servers send it.
+//! Descriptions of Table columns, as Kubernetes servers send them.
 //!
-//! `descriptions.json` has them by resource and column, `*` for every resource. It holds those that recordings of a
-//! server show; a column that is in none of them has no description.
+//! `descriptions.json` has them by resource and column, `*` for every resource. It contains those in recordings of a
+//! server; other columns have no description.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -21,7 +21,7 @@ pub(crate) struct Descriptions {
 }
 
 impl Descriptions {
-    /// Of the resource of that name, with its group.
+    /// Of a resource, with its group.
     pub(crate) fn of(resource: &str) -> Self {
         Self {
             own: RECORDED.get(resource),
@@ -29,7 +29,7 @@ impl Descriptions {
         }
     }
 
-    /// What the column says of itself; empty if nobody knows.
+    /// The description of a column; empty if unknown.
     pub(crate) fn column(self, name: &str) -> &'static str {
         let lists = [self.own, self.shared].into_iter().flatten();
         let mut found = lists.filter_map(|columns| columns.get(name));

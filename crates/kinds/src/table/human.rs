@@ -1,4 +1,4 @@
-//! Times as people say them: `5s`, `3m2s`, `2d4h`.
+//! Durations for people: `5s`, `3m2s`, `2d4h`.
 
 use watchkeeper_meta::Time;
 
@@ -7,7 +7,7 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// How long ago a time was, with as many digits as matter; `<unknown>` if there is none.
+/// The time since a timestamp; `<unknown>` if there is none.
 pub(crate) fn age(time: Option<&str>, now: Time) -> String {
     match time.and_then(|text| text.parse::<Time>().ok()) {
         Some(time) => duration(now.seconds - time.seconds),
@@ -15,7 +15,7 @@ pub(crate) fn age(time: Option<&str>, now: Time) -> String {
     }
 }
 
-/// A number of seconds, in the two largest units that matter.
+/// A number of seconds, in its two largest units.
 pub(crate) fn duration(seconds: i64) -> String {
     match seconds {
         ..-1 => "<invalid>".to_owned(),

@@ -1,6 +1,8 @@
 //! Which OpenAPI schemas a custom kind may have: structural ones, in which every field has one type wherever it is
 //! spoken of, and nothing that would make pruning or merging ambiguous.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use watchkeeper_cel::pattern::compile;
 use watchkeeper_meta::{FieldError, FieldErrors, FieldPath};
@@ -19,15 +21,7 @@ const FORMATS: &[&str] = &[
 ];
 
 /// Words of JSON Schema that Kubernetes does not know.
-const UNSUPPORTED: [&str; 7] = [
-    "$ref",
-    "id",
-    "definitions",
-    "dependencies",
-    "patternProperties",
-    "additionalItems",
-    "$schema",
-];
+const UNSUPPORTED: [&str; 6] = ["$ref", "id", "definitions", "dependencies", "patternProperties", "additionalItems"];
 
 /// What a schema within `allOf` and the like may not repeat: the schema around it says it.
 const ONLY_OUTSIDE: [(&str, &str); 8] = [
@@ -56,11 +50,33 @@ enum Level {
 /// types from it.
 pub(crate) fn errors(path: &FieldPath, schema: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
+    if names_dialect(schema, 0) {
+        // Kubernetes cannot convert such a schema, and looks no further.
+        let why = "OpenAPIV3Schema 'schema' is not supported";
+        return FieldError::invalid(path, "", why).into();
+    }
     check(path, schema, Level::Root, 0, &mut errors);
     if errors.is_empty() {
         errors = definition_errors(path, schema);
     }
     errors
+}
+
+/// Whether a schema, or one within it, says which dialect of JSON Schema it is in.
+fn names_dialect(schema: &Value, depth: u32) -> bool {
+    let inner = ["properties", "items", "additionalProperties", "allOf", "anyOf", "oneOf", "not"];
+    let within = |value: &Value| match value {
+        Value::Array(schemas) => schemas.iter().any(|schema| names_dialect(schema, depth + 1)),
+        value => names_dialect(value, depth + 1),
+    };
+    let text = schema.get("$schema").and_then(Value::as_str);
+    depth <= NESTING_LIMIT
+        && (text.is_some_and(|text| !text.is_empty())
+            || inner.iter().any(|word| match (*word, schema.get(word)) {
+                ("properties", Some(Value::Object(fields))) => fields.values().any(within),
+                (_, Some(inner)) => within(inner),
+                (_, None) => false,
+            }))
 }
 
 fn check(path: &FieldPath, schema: &Value, level: Level, depth: u32, errors: &mut FieldErrors) {
@@ -86,7 +102,10 @@ fn check(path: &FieldPath, schema: &Value, level: Level, depth: u32, errors: &mu
             check(&path, inner, Level::Field, depth + 1, errors);
         }
     }
-    check_additional(path, schema, depth, errors);
+    if level == Level::Root || schema["x-kubernetes-embedded-resource"] == true {
+        check_type_meta(path, schema, errors);
+    }
+    check_additional(path, schema, level, depth, errors);
     check_words(path, schema, errors);
     check_junctors(path, schema, depth, errors);
     check_type(path, schema, level, errors);
@@ -97,7 +116,19 @@ fn check(path: &FieldPath, schema: &Value, level: Level, depth: u32, errors: &mu
     rule_errors(path, schema, errors);
 }
 
-fn check_additional(path: &FieldPath, schema: &Value, depth: u32, errors: &mut FieldErrors) {
+/// The API version and kind of an object are texts.
+fn check_type_meta(path: &FieldPath, schema: &Value, errors: &mut FieldErrors) {
+    for name in ["apiVersion", "kind"] {
+        let Some(field) = schema["properties"].get(name).filter(|field| field["type"] != "string") else {
+            continue;
+        };
+        let at = path.child("properties").key(name).child("type");
+        let kind = field["type"].as_str().unwrap_or_default();
+        errors.push(FieldError::invalid(&at, kind, "must be string"));
+    }
+}
+
+fn check_additional(path: &FieldPath, schema: &Value, level: Level, depth: u32, errors: &mut FieldErrors) {
     let Some(additional) = schema.get("additionalProperties") else {
         return;
     };
@@ -109,6 +140,9 @@ fn check_additional(path: &FieldPath, schema: &Value, depth: u32, errors: &mut F
             errors.push(FieldError::forbidden(&path, why));
         }
         inner => {
+            if level == Level::Root {
+                errors.push(FieldError::forbidden(&path, "must not be used at the root"));
+            }
             if inner.is_object() {
                 check(&path, inner, Level::Field, depth + 1, errors);
             }
@@ -158,7 +192,12 @@ fn check_type(path: &FieldPath, schema: &Value, level: Level, errors: &mut Field
     if kind == "array" && schema.get("items").is_none() {
         errors.push(FieldError::required(&path.child("items"), "must be specified"));
     }
+    if level == Level::Root && schema["nullable"] == true {
+        let why = "nullable cannot be true at the root";
+        errors.push(FieldError::forbidden(&path.child("nullable"), why));
+    }
     if kind == "null" {
+        errors.push(FieldError::not_supported(&at, kind, &TYPES));
         let why = "type cannot be set to null, use nullable as an alternative";
         errors.push(FieldError::forbidden(&at, why));
         return;
@@ -280,7 +319,9 @@ fn check_set_items(path: &FieldPath, items: &Value, errors: &mut FieldErrors) {
         Some("array") => "x-kubernetes-list-type",
         _ => "",
     };
-    if !word.is_empty() && items[word] != "atomic" {
+    // A list is looked at as a whole unless it says otherwise, an object only if it says so.
+    let is_default = word == "x-kubernetes-list-type" && items.get(word).is_none();
+    if !word.is_empty() && items[word] != "atomic" && !is_default {
         let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
         errors.push(FieldError::invalid(&path.child(word), items[word].clone(), why));
     }
@@ -315,6 +356,12 @@ fn check_keys(path: &FieldPath, schema: &Value, keys: &[&Value], errors: &mut Fi
     if items["type"] != "object" {
         let why = "must be object if parent array's x-kubernetes-list-type is map";
         return errors.push(FieldError::invalid(&at.child("type"), items["type"].clone(), why));
+    }
+    let names: HashSet<&str> = keys.iter().filter_map(|key| key.as_str()).collect();
+    if names.len() < keys.len() {
+        let word = "x-kubernetes-list-map-keys";
+        let why = "must not contain duplicate entries";
+        errors.push(FieldError::invalid(&path.child(word), schema[word].clone(), why));
     }
     for key in keys.iter().filter_map(|key| key.as_str()) {
         let Some(field) = items["properties"].get(key) else {

@@ -20,7 +20,7 @@ const COLUMN_FORMATS: [&str; 8] = [
 ];
 
 /// The longest text that tells of a version that goes away.
-const MAX_WARNING_CHARACTERS: usize = 256;
+const MAX_WARNING_BYTES: usize = 256;
 
 /// The most versions of a kind. Kubernetes has no limit here; what is sent of an event is shared by watches on a version,
 /// which is told apart by five bits.
@@ -86,17 +86,27 @@ fn check_deprecation(version: &Place<'_, '_>, errors: &mut Errors) {
         return;
     }
     if !version.field("deprecated").is_true() {
-        errors.push(warning.invalid("can only be set for deprecated versions"));
+        return errors.push(warning.invalid("can only be set for deprecated versions"));
     }
     let text = warning.text();
-    if text.is_empty() {
-        errors.push(warning.invalid("must not be empty"));
-    } else if text.chars().count() > MAX_WARNING_CHARACTERS {
-        let why = format!("must be <= {MAX_WARNING_CHARACTERS} characters long");
+    if text.len() > MAX_WARNING_BYTES {
+        let why = format!("must be <= {MAX_WARNING_BYTES} characters long");
         errors.push(warning.invalid(why));
-    } else if text.chars().any(char::is_control) {
-        errors.push(warning.invalid("must only contain printable UTF-8 characters; non-printable characters found"));
     }
+    if text.is_empty() {
+        errors.push(warning.invalid("must not be an empty string"));
+    }
+    let unprintable = text.char_indices().find(|(_, char)| !is_printable(*char));
+    if let Some((index, _)) = unprintable {
+        errors.push(warning.invalid(format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index {index}"
+        )));
+    }
+}
+
+/// Whether Go would print a character. What has no glyph of its own is escaped by Rust's debug form.
+fn is_printable(char: char) -> bool {
+    matches!(char, '\\' | '"' | '\'') || (char == ' ' || !char.is_whitespace()) && char.escape_debug().count() == 1
 }
 
 /// Kubernetes still has a field for the only version there once was, and keeps the name of the first in it.
@@ -167,23 +177,22 @@ fn check_subresources(path: &FieldPath, subresources: &Value, errors: &mut Error
     let mut check = |name: &str, roots: &[&str], is_optional: bool| {
         let path = path.child(name);
         let text = scale[name].as_str().unwrap_or_default();
-        match (text, simple_path(text)) {
-            ("", _) if is_optional => {}
-            ("", _) => errors.push(FieldError::required(&path, "")),
-            (text, Err(why)) => errors.push(FieldError::invalid(&path, text, why)),
-            (text, Ok(parsed)) => {
-                let root = parsed.fields().next().unwrap_or_default().to_owned();
-                if !roots.contains(&&*root) {
-                    let roots: Vec<String> = roots.iter().map(|root| format!(".{root}")).collect();
-                    let why = format!("should be a json path under {}", roots.join(" or "));
-                    errors.push(FieldError::invalid(&path, text, why));
-                }
+        let is_below = |root: &&str| text.strip_prefix(*root).is_some_and(|rest| rest.starts_with('.'));
+        match text {
+            "" if is_optional => {}
+            "" => errors.push(FieldError::required(&path, "")),
+            text if !text.starts_with('.') => errors.push(FieldError::invalid(&path, text, NOT_SIMPLE)),
+            _ if roots.iter().any(is_below) => {}
+            text => {
+                let either = if roots.len() > 1 { "either " } else { "" };
+                let why = format!("should be a json path under {either}{}", roots.join(" or "));
+                errors.push(FieldError::invalid(&path, text, why));
             }
         }
     };
-    check("specReplicasPath", &["spec"], false);
-    check("statusReplicasPath", &["status"], false);
-    check("labelSelectorPath", &["spec", "status"], true);
+    check("specReplicasPath", &[".spec"], false);
+    check("statusReplicasPath", &[".status"], false);
+    check("labelSelectorPath", &[".spec", ".status"], true);
 }
 
 fn check_columns(path: &FieldPath, columns: &Value, errors: &mut Errors) {
@@ -223,59 +232,68 @@ fn check_columns(path: &FieldPath, columns: &Value, errors: &mut Errors) {
 }
 
 fn check_selectable(path: &FieldPath, version: &Value, errors: &mut Errors) {
-    let list = version["selectableFields"].as_array();
-    let fields: Vec<&Value> = list.into_iter().flatten().collect();
-    if fields.len() > MAX_SELECTABLE {
-        errors.push(FieldError::too_many(path, fields.len(), MAX_SELECTABLE));
-    }
+    let schema = &version["schema"]["openAPIV3Schema"];
     let mut seen = Vec::new();
-    for (index, field) in fields.iter().enumerate() {
+    for (index, field) in version["selectableFields"].as_array().into_iter().flatten().enumerate() {
         let at = path.index(index).child("jsonPath");
         let text = field["jsonPath"].as_str().unwrap_or_default();
-        if seen.contains(&text) {
-            errors.push(FieldError::duplicate(&at, text));
-        }
-        seen.push(text);
-        let why = match simple_path(text) {
+        let found = match selectable_field(text, schema) {
             _ if text.is_empty() => {
                 errors.push(FieldError::required(&at, ""));
                 continue;
             }
-            Err(_) => Some("is an invalid path: does not refer to a valid field"),
-            Ok(parsed) => selectable_error(&version["schema"]["openAPIV3Schema"], &parsed).or_else(|| {
-                let is_metadata = parsed.fields().next() == Some("metadata");
-                is_metadata.then_some("must not point to fields in metadata")
-            }),
+            Err(why) => {
+                errors.push(FieldError::invalid(&at, text, format!("is an invalid path: {why}")));
+                continue;
+            }
+            Ok(found) => found,
         };
-        if let Some(why) = why {
-            errors.push(FieldError::invalid(&at, text, why));
+        if text == ".metadata" || text.starts_with(".metadata.") {
+            errors.push(FieldError::invalid(&at, text, "must not point to fields in metadata"));
         }
+        if !matches!(found["type"].as_str(), Some("string" | "boolean" | "integer")) {
+            errors.push(FieldError::invalid(&at, text, NOT_PLAIN));
+        }
+        match seen.contains(&text) {
+            true => errors.push(FieldError::duplicate(&at, text)),
+            false => seen.push(text),
+        }
+    }
+    if seen.len() > MAX_SELECTABLE {
+        errors.push(FieldError::too_many(path, seen.len(), MAX_SELECTABLE));
     }
 }
 
-/// A selectable field is one that the schema knows, with one plain value.
-fn selectable_error(schema: &Value, path: &JsonPath) -> Option<&'static str> {
-    let mut schema = schema;
-    for name in path.fields() {
-        schema = match schema["properties"].get(name) {
-            Some(inner) => inner,
-            None => return Some("is an invalid path: does not refer to a valid field"),
+const NOT_PLAIN: &str =
+    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
+
+/// The schema of the field that a path of names leads to, or why it leads nowhere.
+fn selectable_field<'s>(path: &str, mut schema: &'s Value) -> Result<&'s Value, String> {
+    let mut rest = path;
+    while !rest.is_empty() {
+        let name = match rest.strip_prefix('.') {
+            Some(name) => name,
+            None if rest.starts_with('[') => return Err("array notation is not allowed".to_owned()),
+            None => {
+                let end = rest.find(['.', '[', ']']).unwrap_or(rest.len()).max(1);
+                return Err(format!("expected [ or . but got: {}", &rest[..end]));
+            }
         };
+        if name.is_empty() {
+            return Err("unexpected end of JSON path".to_owned());
+        }
+        let end = name.find(['.', '[', ']']).unwrap_or(name.len());
+        let inner = match schema.get("properties") {
+            Some(properties) => properties.get(&name[..end]),
+            None => schema.get("additionalProperties"),
+        };
+        schema = inner.ok_or("does not refer to a valid field")?;
+        rest = &name[end..];
     }
-    match schema["type"].as_str() {
-        Some("string" | "boolean" | "integer") => None,
-        _ => Some(
-            "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.",
-        ),
-    }
+    Ok(schema)
 }
 
 const NOT_SIMPLE: &str = "must be a simple json path starting with .";
-
-fn simple_path(text: &str) -> Result<JsonPath, &'static str> {
-    let parsed = JsonPath::parse(text).filter(|path| text.starts_with('.') && path.is_simple());
-    parsed.ok_or(NOT_SIMPLE)
-}
 
 /// Versions as Go prints its structs, without what it has moved to a common place.
 fn in_go(place: &Place<'_, '_>, versions: &[&Value]) -> String {

@@ -20,6 +20,15 @@ pub(crate) fn check_resources(resources: &Place<'_, '_>, claims: &BTreeSet<&str>
     check_claim_names(&resources.field("claims"), claims, errors);
 }
 
+/// Checks limits that no requests go with.
+pub(crate) fn check_limits(limits: &Place<'_, '_>, errors: &mut Errors) {
+    for (name, limit) in limits.entries() {
+        check_container_name(name, &limit, errors);
+        check_amount(name, &limit, errors);
+        check_pages(name, &limit, errors);
+    }
+}
+
 /// Checks the resources of a pod as a whole.
 pub(crate) fn check_pod_resources(spec: &Place<'_, '_>, errors: &mut Errors) {
     let resources = spec.field("resources");

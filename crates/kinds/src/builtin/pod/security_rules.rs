@@ -1,9 +1,10 @@
 //! What is wrong with what containers, and a pod as a whole, may do to the machine they run on.
 //!
-//! Not checked: what only Windows has, and SELinux options, of which Kubernetes checks nothing either.
+//! Not checked: SELinux options, of which Kubernetes checks nothing either.
 
 use std::collections::HashSet;
 
+use super::windows_rules;
 use crate::rules::formats::check_descending;
 use crate::rules::go_structs;
 use crate::rules::place::{Errors, Place};
@@ -27,6 +28,7 @@ pub(crate) fn check_container(context: &Place<'_, '_>, host_users: bool, errors:
     }
     check_seccomp(&context.field("seccompProfile"), errors);
     check_escalation(context, errors);
+    windows_rules::check_options(&context.field("windowsOptions"), errors);
     check_app_armor(&context.field("appArmorProfile"), errors);
 }
 
@@ -72,6 +74,7 @@ pub(crate) fn check_pod(spec: &Place<'_, '_>, errors: &mut Errors) {
         .field("fsGroupChangePolicy")
         .may_be_one_of(&["Always", "OnRootMismatch"], errors);
     check_seccomp(&context.field("seccompProfile"), errors);
+    windows_rules::check_options(&context.field("windowsOptions"), errors);
     check_app_armor(&context.field("appArmorProfile"), errors);
     context
         .field("supplementalGroupsPolicy")

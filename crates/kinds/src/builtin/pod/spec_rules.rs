@@ -1,7 +1,7 @@
 //! What is wrong with the spec of a pod, or of a template for pods. Errors come in the order in which Kubernetes
 //! finds them.
 //!
-//! Not checked: what only Windows has.
+//! Not checked: what pods may not have on Windows or on Linux, of which Kubernetes checks a long list if `spec.os` is set.
 
 use std::collections::HashSet;
 
@@ -10,8 +10,7 @@ use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, label_value
 
 use crate::rules::formats::search_domain;
 use crate::rules::place::{Errors, Place};
-use crate::rules::resource_names::{check_amount, check_container_name};
-use super::{Around, container_rules, placement_rules, port_rules, resource_rules, security_rules, volume_rules};
+use super::{Around, container_rules, placement_rules, port_rules, resource_rules, security_rules, volume_rules, windows_rules};
 
 const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
 const DNS_POLICIES: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
@@ -54,10 +53,10 @@ pub(crate) fn check_spec<'v>(spec: &Place<'v, '_>, around: &Around<'v>, errors: 
     check_tolerations(&spec.field("tolerations"), errors);
     check_host_aliases(&spec.field("hostAliases"), errors);
     check_classes(spec, errors);
-    for (name, amount) in spec.field("overhead").entries() {
-        check_container_name(name, &amount, errors);
-        check_amount(name, &amount, errors);
-    }
+    // Kubernetes checks it as the limits of a container, and says so.
+    let overhead = spec.field("overhead");
+    resource_rules::check_limits(&overhead.field("limits").with_value(overhead.value()), errors);
+    windows_rules::check_host_processes(spec, errors);
     check_system(&spec.field("os"), errors);
 }
 
@@ -139,7 +138,8 @@ fn check_names(spec: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-fn check_tolerations(tolerations: &Place<'_, '_>, errors: &mut Errors) {
+/// Checks which taints of nodes are tolerated.
+pub(crate) fn check_tolerations(tolerations: &Place<'_, '_>, errors: &mut Errors) {
     for toleration in tolerations.items() {
         check_toleration(&toleration, errors);
     }

@@ -1,8 +1,9 @@
 //! What may not change in a pod once it is there: nearly everything.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use watchkeeper_meta::FieldError;
 
+use crate::rules::go_structs;
 use crate::rules::place::{Errors, Place};
 use crate::rules::unified_diff;
 use super::annotation_rules::MIRROR;
@@ -30,6 +31,7 @@ pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &m
     check_tolerations(&spec, &live, errors);
     check_gates(&spec, &live, errors);
     check_node_selector(&spec, &live, errors);
+    check_node_affinity(&spec, &live, errors);
     let rest = without_allowed_changes(live.value(), spec.value());
     if rest != *live.value() {
         let changes = unified_diff::of_structs("PodSpec", live.value(), &rest);
@@ -74,6 +76,42 @@ fn check_node_selector(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut 
         let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
         errors.push(new.invalid(why));
     }
+}
+
+/// A pod that is not scheduled yet can ask more of its nodes, not less.
+fn check_node_affinity(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    if live.field("schedulingGates").len() == 0 {
+        return;
+    }
+    let (affinity, old) = (spec.field("affinity"), live.field("affinity"));
+    let (affinity, old) = (affinity.field("nodeAffinity"), old.field("nodeAffinity"));
+    let (required, old) = (affinity.field(REQUIRED), old.field(REQUIRED));
+    let (terms, old) = (required.field("nodeSelectorTerms"), old.field("nodeSelectorTerms"));
+    if old.len() == 0 {
+        return;
+    }
+    if terms.len() != old.len() {
+        let shown = go_structs::list("NodeSelectorTerm", terms.value());
+        let why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+        return errors.push(terms.invalid_in_go(shown, why));
+    }
+    for (term, old) in terms.items().zip(old.items()) {
+        if !has_only_more(term.value(), old.value()) {
+            errors.push(term.invalid_as("NodeSelectorTerm", "only additions are allowed (no mutations or deletions)"));
+        }
+    }
+}
+
+/// Whether a term has what it had, and perhaps more. A term without requirements selects nothing, and stays so.
+fn has_only_more(term: &Value, old: &Value) -> bool {
+    let lists = ["matchExpressions", "matchFields"];
+    let items = |term: &Value, name: &str| term[name].as_array().cloned().unwrap_or_default();
+    let selects_nothing = lists.iter().all(|name| items(old, name).is_empty());
+    if selects_nothing {
+        return lists.iter().all(|name| items(term, name).is_empty());
+    }
+    lists.iter().all(|name| items(term, name).starts_with(&items(old, name)))
 }
 
 /// A deadline can come nearer, not go away. Returns whether the rest is worth looking at.
@@ -145,6 +183,9 @@ fn without_allowed_changes(live: &Value, new: &Value) -> Value {
         .is_some_and(|gates| !gates.is_empty());
     let ended =
         live["terminationGracePeriodSeconds"].as_i64() < Some(0) && new["terminationGracePeriodSeconds"] == 1;
+    if gated {
+        take_node_affinity(&mut rest, live);
+    }
     for (name, changes) in [
         ("activeDeadlineSeconds", true),
         ("tolerations", true),
@@ -152,13 +193,29 @@ fn without_allowed_changes(live: &Value, new: &Value) -> Value {
         ("terminationGracePeriodSeconds", ended),
         // Where a pod may run is open until nothing keeps it from being scheduled.
         ("nodeSelector", gated),
-        ("affinity", gated),
     ] {
         if changes {
             take(&mut rest, live, name);
         }
     }
     rest
+}
+
+/// Takes the affinity to nodes from the live spec. Without it, an affinity that is otherwise empty is none.
+fn take_node_affinity(spec: &mut Value, live: &Value) {
+    let old = &live["affinity"]["nodeAffinity"];
+    if spec["affinity"]["nodeAffinity"] == *old {
+        // Indexing has left a null where there was no affinity.
+        return drop(spec.as_object_mut().map(|fields| fields["affinity"].is_null().then(|| fields.remove("affinity"))));
+    }
+    if !spec["affinity"].is_object() {
+        spec["affinity"] = json!({});
+    }
+    take(&mut spec["affinity"], &live["affinity"], "nodeAffinity");
+    let is_empty = spec["affinity"].as_object().is_none_or(serde_json::Map::is_empty);
+    if is_empty && live["affinity"].is_null() {
+        spec.as_object_mut().map(|fields| fields.remove("affinity"));
+    }
 }
 
 fn take(spec: &mut Value, from: &Value, name: &str) {

@@ -7,6 +7,8 @@ use watchkeeper_meta::validation::{annotations, dns1123_label, dns1123_subdomain
 
 use crate::builtin::persistent_volume_claim::check_claim_spec;
 use crate::rules::formats::{check_descending, quantity};
+use crate::builtin::cluster_trust_bundle;
+use crate::rules::certificates::check_signer;
 use crate::rules::place::{Errors, Place};
 use crate::rules::volume_sources::{Source, check_driver, check_host_path, check_nfs, check_sources, vendor};
 use super::Around;
@@ -263,8 +265,22 @@ fn check_projections(projected: &Place<'_, '_>, errors: &mut Errors) {
             kinds += 1;
             check_token(&token, projected, errors);
         }
-        kinds += usize::from(source.field("clusterTrustBundle").is_set());
-        kinds += usize::from(source.field("podCertificate").is_set());
+        let bundle = source.field("clusterTrustBundle");
+        if bundle.is_set() {
+            kinds += 1;
+            check_bundle(&bundle, errors);
+            let path = bundle.field("path").text();
+            check_new_path(path, path, &mut paths, projected, errors);
+        }
+        let certificate = source.field("podCertificate");
+        if certificate.is_set() {
+            kinds += 1;
+            check_certificate(&certificate, errors);
+            for name in CERTIFICATE_PATHS {
+                let path = certificate.field(name).text();
+                check_new_path(path, path, &mut paths, projected, errors);
+            }
+        }
         if kinds > 1 {
             errors.push(source.forbidden("may not specify more than 1 volume type per source"));
         }
@@ -281,6 +297,67 @@ fn check_new_path<'v>(
 ) {
     if !path.is_empty() && !paths.insert(path) {
         errors.push(projected.invalid_for(shown, "conflicting duplicate paths"));
+    }
+}
+
+/// Trust anchors that become a file: those of one bundle, or of all bundles of a signer.
+fn check_bundle(bundle: &Place<'_, '_>, errors: &mut Errors) {
+    let [name, signer, selector] = ["name", "signerName", "labelSelector"].map(|name| bundle.field(name));
+    match (name.is_set(), signer.is_set()) {
+        (true, true) => {
+            let why = "only one of name and signerName may be used";
+            errors.push(bundle.invalid_as("ClusterTrustBundleProjection", why));
+        }
+        (true, false) => {
+            if name.text().is_empty() {
+                errors.push(name.required("must be a valid object name"));
+            }
+            let reasons = cluster_trust_bundle::check_any_name(name.text()).into_iter();
+            let said = |why| name.invalid(format!("not a valid clustertrustbundlename: {why}"));
+            errors.extend(reasons.map(said));
+            if selector.is_set() {
+                errors.push(selector.invalid("labelSelector must be unset if name is specified"));
+            }
+        }
+        (false, true) => {
+            if signer.text().is_empty() {
+                errors.push(signer.required("must be a valid signer name"));
+            }
+            check_signer(&signer, errors);
+            selector.must_select(errors);
+        }
+        (false, false) => errors.push(bundle.required("either name or signerName must be specified")),
+    }
+    check_file_path(&bundle.field("path"), errors);
+}
+
+const CERTIFICATE_PATHS: [&str; 3] = ["credentialBundlePath", "keyPath", "certificateChainPath"];
+const KEY_TYPES: &[&str] = &["RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"];
+/// An hour.
+const MIN_CERTIFICATE_SECONDS: i64 = 3600;
+/// 91 days.
+const MAX_CERTIFICATE_SECONDS: i64 = 7_862_400;
+
+/// A certificate that is made for the pod and becomes files.
+fn check_certificate(certificate: &Place<'_, '_>, errors: &mut Errors) {
+    check_signer(&certificate.field("signerName"), errors);
+    certificate.field("keyType").is_one_of(KEY_TYPES, errors);
+    let lifetime = certificate.field("maxExpirationSeconds");
+    if lifetime.is_set() && lifetime.number() < MIN_CERTIFICATE_SECONDS {
+        let why = format!("if provided, maxExpirationSeconds must be >= {MIN_CERTIFICATE_SECONDS}");
+        errors.push(lifetime.invalid(why));
+    }
+    if lifetime.number() > MAX_CERTIFICATE_SECONDS {
+        let why = format!("if provided, maxExpirationSeconds must be <= {MAX_CERTIFICATE_SECONDS}");
+        errors.push(lifetime.invalid(why));
+    }
+    let paths = CERTIFICATE_PATHS.map(|name| certificate.field(name));
+    if paths.iter().all(|path| path.text().is_empty()) {
+        let why = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath";
+        errors.push(certificate.required(why));
+    }
+    for path in paths.iter().filter(|path| !path.text().is_empty()) {
+        check_file_path(path, errors);
     }
 }
 

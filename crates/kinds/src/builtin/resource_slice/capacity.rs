@@ -74,13 +74,12 @@ fn check_range(range: &Place<'_, '_>, default: &Value, capacity: &Quantity, erro
         return errors.push(min.required("required when validRange is defined"));
     }
     let [least, most, wanted] = [min.value(), max.value(), default].map(quantity);
-    let at_default = range.field("default");
     if least > *capacity {
         errors.push(min.invalid(format!("min is larger than capacity value: {capacity}")));
     }
     if wanted < least {
         let why = format!("default is less than min: {least}");
-        errors.push(at_default.invalid_for(default.clone(), why));
+        errors.push(min.invalid_for(default.clone(), why));
     }
     if max.is_set() {
         if least > most {
@@ -92,10 +91,37 @@ fn check_range(range: &Place<'_, '_>, default: &Value, capacity: &Quantity, erro
         }
         if wanted > most {
             let why = format!("default is more than max: {most}");
-            errors.push(at_default.invalid_for(default.clone(), why));
+            errors.push(max.invalid_for(default.clone(), why));
         }
     }
-    if step.is_set() && quantity(step.value()) <= quantity(&Value::from(0)) {
-        errors.push(step.invalid("must be greater than zero"));
+    if step.is_set() {
+        let amounts = [Some(default), max.is_set().then(|| max.value())];
+        check_step(&step, &least, amounts.into_iter().flatten(), capacity, errors);
+    }
+}
+
+/// The amounts of a range are whole steps above the least.
+fn check_step<'v>(
+    step: &Place<'_, '_>,
+    least: &Quantity,
+    amounts: impl Iterator<Item = &'v Value>,
+    capacity: &Quantity,
+    errors: &mut Errors,
+) {
+    let size = quantity(step.value());
+    let whole = |amount: &Quantity| amount.to_i64().unwrap_or(i64::MAX);
+    if size.is_zero() || size.is_negative() {
+        return errors.push(step.invalid("must be greater than zero"));
+    }
+    if let Some(first) = least.checked_add(&size).filter(|first| first > capacity) {
+        let why = format!("one step {first} is larger than capacity value: {capacity}");
+        errors.push(step.invalid(why));
+    }
+    for amount in amounts {
+        let above = whole(&quantity(amount)).saturating_sub(whole(least));
+        if above % whole(&size).max(1) != 0 {
+            let why = format!("value is not a multiple of a given step ({size}) from ({least})");
+            errors.push(step.invalid_for(amount.clone(), why));
+        }
     }
 }

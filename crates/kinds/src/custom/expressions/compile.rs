@@ -1,5 +1,5 @@
-//! Rules of a schema, compiled, with what is wrong with them in Kubernetes' words: what does not compile, what looks at
-//! a past that cannot be found, and what could cost too much.
+//! Compiles the rules of a schema and reports their errors with Kubernetes' texts: compile errors, transition rules
+//! on uncorrelatable values, and excessive cost.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use super::field_path::normalize;
 use super::{Correlation, Node, RULES, Rule, evaluate};
 use crate::Warnings;
 
-/// What one rule may be estimated to cost for an object.
+/// The estimated cost limit of one rule.
 const RULE_LIMIT: u64 = OBJECT_BUDGET;
 
-/// What all rules of a schema may be estimated to cost together.
+/// The estimated cost limit of all rules of a schema.
 const SCHEMA_LIMIT: u64 = 100_000_000;
 
-/// How many of the dearest rules are named when all together are too dear.
+/// The number of most expensive rules named if the total is too high.
 const MAX_NAMED: usize = 4;
 
-/// The tree of rules of a schema at a path, if it has any, and what is wrong with them.
+/// The tree of rules of a schema at a path, if it has any, and their errors.
 pub(crate) fn compile(path: &FieldPath, schema: &Value) -> (Option<Node>, FieldErrors) {
     let mut compiler = Compiler::default();
     let place = Place {
@@ -36,13 +36,13 @@ pub(crate) fn compile(path: &FieldPath, schema: &Value) -> (Option<Node>, FieldE
     (root, compiler.errors)
 }
 
-/// Where a schema stands.
+/// The position of a schema node.
 #[derive(Clone)]
 struct Place {
     path: FieldPath,
-    /// How many values can stand here; `None` if nothing limits it.
+    /// The maximum number of values of this node; `None` if unbounded.
     count: Option<u64>,
-    /// The list or map above in which nothing can be found again.
+    /// The enclosing list or map whose items cannot be correlated.
     uncorrelatable: Option<FieldPath>,
     is_root: bool,
 }
@@ -65,7 +65,8 @@ struct Compiler {
 }
 
 impl Compiler {
-    /// The rules of a schema and of those within it. In a junctor the types are those of the schema around it.
+    /// The rules of a schema and its nested ones. In `allOf` and the like, the types are those of the enclosing
+    /// schema.
     fn node(&mut self, schema: &Value, types: &Value, place: &Place) -> Option<Node> {
         let correlation = correlation(types);
         let mut within = place.clone();
@@ -103,7 +104,7 @@ impl Compiler {
         Some(node)
     }
 
-    /// A default must be in order itself.
+    /// A default must satisfy the rules.
     fn check_default(&mut self, node: &Node, schema: &Value, place: &Place) {
         let Some(default) = schema.get("default").filter(|default| !default.is_null()) else {
             return;
@@ -123,7 +124,7 @@ impl Compiler {
         nodes.collect()
     }
 
-    /// What is said of items or values, of which there are as many as a word says.
+    /// The rules of items or values, whose number is bounded by a keyword.
     fn inner(
         &mut self,
         schema: &Value,
@@ -241,7 +242,7 @@ impl Compiler {
         }
     }
 
-    /// Takes down what an expression could cost.
+    /// Records the estimated cost of an expression.
     fn charge(&mut self, path: &FieldPath, name: &str, cost: u64) {
         if cost > RULE_LIMIT {
             self.errors
@@ -278,7 +279,7 @@ fn environment(declared: &Declared, has_optional_old: bool) -> Environment {
         .declare("oldSelf", old)
 }
 
-/// A program that gives what is wanted: `bool` of a rule, `string` of what speaks for one.
+/// A program of the required type: `bool` for a rule, `string` for a message expression.
 fn checked(environment: &Environment, source: &str, wanted: &Type) -> Result<Program, String> {
     let is_rule = *wanted == Type::Bool;
     match environment.compile(source) {
@@ -308,7 +309,7 @@ fn reason(text: &str) -> FieldErrorKind {
     }
 }
 
-/// How much too dear something is; beyond a hundred times, how much does not matter.
+/// By how much a cost limit is exceeded; beyond a hundred times, the factor is not stated.
 fn too_dear(name: &str, cost: u64, limit: u64) -> String {
     let factor = match cost as f64 / limit as f64 {
         factor if factor > 100.0 => "more than 100x".to_owned(),
@@ -321,7 +322,7 @@ fn too_dear(name: &str, cost: u64, limit: u64) -> String {
     )
 }
 
-/// A rule that is wrong, shown as Go prints its struct.
+/// An invalid rule, shown as Go prints its struct.
 fn invalid(path: &FieldPath, rule: &Value, why: String) -> FieldError {
     let text = |name: &str| go_json(&Value::from(rule[name].as_str().unwrap_or_default()));
     let shown = format!(

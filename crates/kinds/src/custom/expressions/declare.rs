@@ -1,21 +1,20 @@
-//! A schema, as expressions see it. What it does not say in types has none: a field without a type cannot be named, and
-//! of metadata only names can.
+//! Declares a schema for CEL. A field without a type cannot be used, and of metadata only names can.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 use watchkeeper_cel::{Declared, Field, Identity, List, Object, Shape, escape};
 
-/// The largest request: nothing in an object is larger.
+/// The largest request: no value is larger.
 const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;
 
-/// The longest text of a date and time, and of a span of time, with its quotes.
+/// The longest text of a date-time or a duration, with its quotes.
 const MAX_TIME_BYTES: u64 = 32;
 
 /// A date with its quotes.
 const DATE_BYTES: u64 = 12;
 
-/// What a schema says, and the fewest bytes that takes in JSON: how many fit into a request follows from it.
+/// The declaration of a schema node, and its minimum size in JSON, which bounds how many fit into a request.
 #[derive(Debug)]
 pub(crate) struct Typed {
     pub(crate) declared: Declared,
@@ -28,14 +27,14 @@ impl Typed {
         Self { declared, min_bytes }
     }
 
-    /// How many of these can be in one object.
+    /// The maximum number of these in one object.
     pub(crate) fn max_count(&self) -> u64 {
         MAX_REQUEST_BYTES / (self.min_bytes + 1)
     }
 }
 
-/// What a schema declares; `None` if expressions cannot speak of it. An object that is a resource of its own has a kind
-/// and a name, whatever its schema says.
+/// The declaration of a schema; `None` if CEL cannot use it. An embedded resource has a kind and a name, whatever its
+/// schema says.
 pub(crate) fn declare(schema: &Value, is_resource: bool, name: &str) -> Option<Typed> {
     let count = |word: &str| schema[word].as_u64();
     if is_int_or_string(schema) {
@@ -152,7 +151,7 @@ fn identity(schema: &Value) -> Identity {
     }
 }
 
-/// The fields that tell the items of a list apart.
+/// The key fields of a list's items.
 pub(crate) fn map_keys(schema: &Value) -> Vec<String> {
     let keys = schema["x-kubernetes-list-map-keys"]
         .as_array()

@@ -1,5 +1,5 @@
-//! Rules, held against an object. They are looked at from the outside in; what all of them cost together is limited,
-//! and beyond the limit none is looked at any more.
+//! Evaluates rules for an object, from the outside in, with one cost budget. When it is used up, no further rules are
+//! evaluated.
 
 use std::collections::HashMap;
 
@@ -11,13 +11,13 @@ use watchkeeper_meta::{BadValue, FieldError, FieldErrorKind, FieldErrors, FieldP
 use super::{Correlation, Node, Rule};
 use crate::Warnings;
 
-/// The longest message that an expression may make.
+/// The longest message of a message expression.
 const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// What rules find wrong with what stands at a path.
+/// The errors of the rules at a path.
 pub(crate) fn errors(
     root: &Node,
     path: &FieldPath,
@@ -31,31 +31,30 @@ pub(crate) fn errors(
         budget: OBJECT_BUDGET,
     };
     let before = Before::found(object, live);
-    // What ends the check is among the errors.
+    // The error that ends the check is among the errors.
     let _ = check.node(root, object, before, path);
     check.errors
 }
 
-/// What stood here before the write.
+/// The old state of a value.
 #[derive(Clone, Copy)]
 struct Before<'v> {
-    /// The value itself, if it can be told which it was.
+    /// The old value, if it can be correlated.
     own: Option<&'v Value>,
     nearest: Nearest<'v>,
 }
 
-/// The nearest value around something of which it can be told which it was.
+/// The nearest enclosing value that can be correlated.
 #[derive(Clone, Copy)]
 enum Nearest<'v> {
-    /// What it is, and what it was.
+    /// The new and the old value.
     Values(&'v Value, &'v Value),
-    /// Whether it is what it was, looked at once for all that is within.
+    /// Whether they are equal, computed once for everything within.
     Same(bool),
 }
 
 impl<'v> Before<'v> {
-    /// Of a value that is looked for by something that stays. One that is not found is new: nothing about it was so
-    /// before.
+    /// For a value that is correlated by name or key. If it has no old value it is new.
     fn found(now: &'v Value, then: Option<&'v Value>) -> Self {
         Self {
             own: then,
@@ -63,7 +62,7 @@ impl<'v> Before<'v> {
         }
     }
 
-    /// Of everything within a value in which nothing can be found again.
+    /// For everything within a value whose items cannot be correlated.
     fn lost(self) -> Self {
         Self {
             own: None,
@@ -79,7 +78,7 @@ impl<'v> Before<'v> {
     }
 }
 
-/// A value, its rules, and where it stands.
+/// A value, its rules, and its path.
 #[derive(Clone, Copy)]
 struct Site<'v> {
     node: &'v Node,
@@ -89,13 +88,13 @@ struct Site<'v> {
 }
 
 impl Site<'_> {
-    /// A rule that cannot be told of: not the value is shown, but what it is.
+    /// A rule that could not be evaluated: the error shows the type instead of the value.
     fn untold(self, why: String) -> FieldError {
         FieldError::invalid(self.path, &*self.node.type_name, why)
     }
 }
 
-/// Nothing more is looked at.
+/// Ends the check.
 struct Ended;
 
 struct Check<'w> {
@@ -226,7 +225,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Evaluates, and pays for it.
+    /// Evaluates, and charges the cost.
     fn run<'a>(
         &mut self,
         site: Site<'_>,
@@ -244,8 +243,8 @@ impl Check<'_> {
         Ok(evaluation.result)
     }
 
-    /// Says that a rule does not hold. One that would not have held before either, because nothing has changed, is
-    /// let pass with a warning, unless it is about the change.
+    /// Reports a violated rule. If nothing has changed, it becomes a warning (ratcheting), unless it is a transition
+    /// rule.
     fn fails(&mut self, site: Site<'_>, rule: &Rule, variables: &[Evaluated<'_>]) -> Result<(), Ended> {
         let at = match &rule.field_path {
             Some(below) => site.path.child(below),
@@ -267,13 +266,13 @@ impl Check<'_> {
     }
 }
 
-/// What tells an item from others by its keys.
+/// The identity of an item by its keys.
 fn identity(keys: &[String], item: &Value) -> String {
     let parts = keys.iter().map(|key| item.get(key).map(Value::to_string));
     parts.map(|part| part.unwrap_or_default() + ",").collect()
 }
 
-/// What an expression has to say, if it is one line of a reasonable length.
+/// The message of an expression, if it is one line of limited length.
 fn message(made: Evaluated<'_>) -> Option<String> {
     let text = made.as_str()?.trim();
     let is_fit = !text.is_empty() && text.len() <= MAX_MESSAGE_BYTES && !text.contains(['\n', '\r']);
@@ -295,7 +294,7 @@ fn error(reason: FieldErrorKind, path: &FieldPath, value: &Value, detail: String
     }
 }
 
-/// Plain values are shown, objects and lists are not.
+/// Scalars are shown, objects and lists are not.
 fn shown(value: &Value) -> BadValue {
     match value {
         Value::Object(_) | Value::Array(_) => BadValue::Omitted,

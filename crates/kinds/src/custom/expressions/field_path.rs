@@ -1,4 +1,4 @@
-//! The field that a rule lays an error to: `.spec.name`, `['a key']`, followed through the schema it stands in.
+//! The `fieldPath` of a rule: `.spec.name`, `['a key']`, resolved in the schema.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What a rule must look like before anybody compiles it.
+//! Validates the fields of a rule before it is compiled.
 
 use serde_json::Value;
 use watchkeeper_meta::{FieldError, FieldErrors, FieldPath};
@@ -13,7 +13,7 @@ const REASONS: [&str; 4] = [
     "FieldValueRequired",
 ];
 
-/// What is wrong with the rules at one place before anybody compiles them.
+/// The errors of the rules at one node before compilation.
 pub(crate) fn rule_errors(path: &FieldPath, schema: &Value, errors: &mut FieldErrors) {
     let rules = schema[RULES].as_array().into_iter().flatten();
     for (index, rule) in rules.enumerate() {

@@ -1,11 +1,11 @@
-//! What is wrong with how old pods are replaced by new ones.
+//! Validation of update strategies.
 
 use watchkeeper_meta::{BadValue, FieldError, FieldErrorKind};
 
 use crate::rules::go_structs;
 use crate::rules::place::Place;
 
-/// A strategy of an unknown type, in the form in which Kubernetes shows it: its own fields, not those on the wire.
+/// The error of an unknown strategy type, shown as Kubernetes' internal struct.
 pub(crate) fn unknown_type(
     strategy: &Place<'_, '_>,
     go_type: &str,

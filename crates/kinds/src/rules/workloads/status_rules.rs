@@ -1,21 +1,20 @@
-//! What is wrong with what controllers say of their pods: counts below zero, and more pods in some state than there
-//! are.
+//! Validation of status counts: none is negative, and none exceeds the number of pods.
 
 use crate::kind::Change;
 use crate::rules::place::{Errors, Place};
 
 /// The counts of a kind, in the order in which Kubernetes checks them.
 pub(crate) struct Counts {
-    /// Counts that are not below zero.
+    /// Counts that must not be negative.
     pub(crate) all: &'static [&'static str],
-    /// Those that are not above `replicas`.
+    /// Counts that must not exceed `replicas`.
     pub(crate) of_replicas: &'static [&'static str],
-    /// What texts call the number of ready pods, above which that of available ones is not.
+    /// The name, in error texts, of the count that available pods must not exceed.
     pub(crate) ready: &'static str,
 }
 
 impl Counts {
-    /// What is wrong with a changed status.
+    /// Validates a changed status.
     pub(crate) fn check_change(&self, change: &Change<'_>, errors: &mut Errors) {
         let (status, live) = (change.new.field("status"), change.live.field("status"));
         self.check(&status, errors);

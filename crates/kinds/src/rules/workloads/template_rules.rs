@@ -1,4 +1,4 @@
-//! What is wrong with a template for pods, and with how it is selected.
+//! Validation of pod templates and their selectors.
 
 use serde_json::Value;
 use watchkeeper_meta::LabelSelector;
@@ -10,10 +10,10 @@ use crate::rules::place::{Errors, Place};
 
 const MISMATCH: &str = "`selector` does not match template `labels`";
 
-/// Checks a template on its own.
+/// Validates a template on its own.
 pub(crate) fn check_template(template: &Place<'_, '_>, errors: &mut Errors) {
     let (metadata, spec) = (template.field("metadata"), template.field("spec"));
-    // The texts leave the metadata out of the path.
+    // The error texts omit the metadata from the path.
     for (name, rule) in [
         ("labels", labels as fn(&Value, &_) -> Errors),
         ("annotations", annotations),
@@ -34,7 +34,7 @@ pub(crate) fn check_template(template: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Checks the template of a deployment or a replica set, and how it is selected.
+/// Validates the template and the selector of a deployment or a replica set.
 pub(crate) fn check_selected_template(spec: &Place<'_, '_>, errors: &mut Errors) {
     let (selector, template) = (spec.field("selector"), spec.field("template"));
     check_selector(&selector, "deployment", errors);
@@ -45,7 +45,7 @@ pub(crate) fn check_selected_template(spec: &Place<'_, '_>, errors: &mut Errors)
     }
 }
 
-/// Checks a selector that must be there and must select something; `kind` is for the text.
+/// Validates a required, non-empty selector; `kind` is for the text.
 pub(crate) fn check_selector(selector: &Place<'_, '_>, kind: &str, errors: &mut Errors) {
     if !selector.is_set() {
         errors.push(selector.required(""));
@@ -57,8 +57,8 @@ pub(crate) fn check_selector(selector: &Place<'_, '_>, kind: &str, errors: &mut 
     }
 }
 
-/// Checks that a template's pods will be selected. A missing selector selects nothing, an empty one everything. What
-/// is said of a selector that cannot be understood differs from kind to kind; some say nothing.
+/// Checks that the selector matches the template. A missing selector matches nothing, an empty one everything. The
+/// error for an invalid selector differs by kind; some have none.
 pub(crate) fn check_selected(spec: &Place<'_, '_>, not_understood: Option<&str>, errors: &mut Errors) {
     let (selector, template) = (spec.field("selector"), spec.field("template"));
     let metadata = template.field("metadata");
@@ -74,12 +74,12 @@ pub(crate) fn check_selected(spec: &Place<'_, '_>, not_understood: Option<&str>,
     }
 }
 
-/// Whether a selector can be understood at all.
+/// True if a selector is valid.
 pub(crate) fn is_valid(selector: &Place<'_, '_>) -> bool {
     !selector.is_set() || LabelSelector::from_json(selector.value()).is_ok()
 }
 
-/// Checks that pods are to run on and on.
+/// Checks that pods restart always.
 pub(crate) fn check_runs_on(template: &Place<'_, '_>, kind: &str, errors: &mut Errors) {
     let spec = template.field("spec");
     let restart = spec.field("restartPolicy");
@@ -92,7 +92,7 @@ pub(crate) fn check_runs_on(template: &Place<'_, '_>, kind: &str, errors: &mut E
     }
 }
 
-/// Checks that pods are to end; where failures are told apart, it is the job that tries again.
+/// Checks that pods run to completion; with a failure policy, only the job restarts them.
 pub(crate) fn check_ends(template: &Place<'_, '_>, has_failure_policy: bool, errors: &mut Errors) {
     let spec = template.field("spec");
     let restart = spec.field("restartPolicy");
@@ -105,7 +105,7 @@ pub(crate) fn check_ends(template: &Place<'_, '_>, has_failure_policy: bool, err
     }
 }
 
-/// Checks a selector that is a map of labels, as old kinds have it.
+/// Validates a selector that is a map of labels, as in old kinds.
 pub(crate) fn check_selected_by_labels(spec: &Place<'_, '_>, errors: &mut Errors) {
     let (selector, template) = (spec.field("selector"), spec.field("template"));
     let metadata = template.field("metadata");
@@ -119,7 +119,7 @@ pub(crate) fn check_selected_by_labels(spec: &Place<'_, '_>, errors: &mut Errors
     }
 }
 
-/// Whether a selector says nothing.
+/// True if a selector is empty.
 pub(crate) fn selects_everything(selector: &Value) -> bool {
     let is_empty = |value: &Value| match value {
         Value::Object(entries) => entries.is_empty(),
