@@ -329,11 +329,12 @@ impl Allocating<'_> {
     }
 }
 
-fn addresses(service: &Value) -> impl Iterator<Item = &str> {
+/// The cluster addresses of a service.
+pub(crate) fn addresses(service: &Value) -> impl Iterator<Item = &str> {
     let addresses = service["spec"]["clusterIPs"].as_array().into_iter().flatten();
     addresses
         .filter_map(Value::as_str)
-        .filter(|address| *address != "None")
+        .filter(|address| !matches!(*address, "" | "None"))
 }
 
 fn node_ports(service: &Value) -> impl Iterator<Item = i64> + '_ {

@@ -16,7 +16,7 @@ use watchkeeper_meta::{DeleteOptions, Status};
 
 use crate::allocate::SERVICE_RANGE;
 use crate::context::{WriteContext, timestamp};
-use crate::rbac::default_objects;
+use crate::rbac::{default_objects, delegation_objects};
 use crate::write::{Configuration, DeleteAdmission, Target, Write};
 use crate::{Registry, metadata};
 
@@ -35,8 +35,42 @@ const KUBERNETES: &str = "kubernetes";
 pub struct Announcement {
     /// Where it can be reached, if it can.
     pub address: Option<SocketAddr>,
-    /// The authority whose client certificates it takes, PEM.
+    /// The authorities whose client certificates it takes, PEM.
     pub client_authority: Option<String>,
+    /// How others know that it speaks for a user.
+    pub front_proxy: Option<AnnouncedProxy>,
+}
+
+/// How an aggregated API server knows a front proxy, and the headers in which that names a user.
+#[derive(Clone, Debug)]
+pub struct AnnouncedProxy {
+    /// The authorities of the client certificates of proxies, PEM.
+    pub authority: String,
+    /// The common names of proxies that are believed; all if empty.
+    pub allowed_names: Vec<String>,
+    /// Headers with the name of a user.
+    pub username_headers: Vec<String>,
+    /// Headers with the groups of a user.
+    pub group_headers: Vec<String>,
+    /// Headers with the uid of a user.
+    pub uid_headers: Vec<String>,
+    /// How headers begin that say more of a user.
+    pub extra_headers_prefix: Vec<String>,
+}
+
+impl Default for AnnouncedProxy {
+    /// The headers that a Kubernetes server sends.
+    fn default() -> Self {
+        let one = |header: &str| vec![header.to_owned()];
+        Self {
+            authority: String::new(),
+            allowed_names: Vec::new(),
+            username_headers: one("X-Remote-User"),
+            group_headers: one("X-Remote-Group"),
+            uid_headers: one("X-Remote-Uid"),
+            extra_headers_prefix: one("X-Remote-Extra-"),
+        }
+    }
 }
 
 impl Registry {
@@ -92,18 +126,21 @@ impl Registry {
         let Some(address) = server.address else {
             return Ok(());
         };
-        let trust = authentication(server.client_authority.as_deref());
+        let trust = authentication(server);
         let trust = self.put(&builtin::CONFIG_MAP, "kube-system", trust);
         let tracking = token_tracking(&timestamp(self.clock().now()));
         let tracking = self.ensure(&builtin::CONFIG_MAP, "kube-system", tracking);
         let endpoints = self.put(&builtin::ENDPOINTS, "default", endpoints(address));
         let slice = self.put(&builtin::ENDPOINT_SLICE, "default", endpoint_slice(address));
-        try_join4(trust, tracking, endpoints, slice).await.map(drop)
+        let roles = delegation_objects();
+        let roles = roles.map(|(kind, namespace, role)| self.ensure(kind, namespace, role));
+        let (..) = try_join(try_join4(trust, tracking, endpoints, slice), try_join_all(roles)).await?;
+        Ok(())
     }
 
     /// Makes an object of the server's own be as it should: one that is otherwise is made anew.
     async fn put(&self, kind: &'static Kind, namespace: &str, object: Value) -> Result<(), Status> {
-        let (definition, context) = (self.builtin(kind)?, context());
+        let (definition, context) = (self.builtin(kind)?, WriteContext::by_server(MANAGER));
         let name = metadata::text(&object, "name").to_owned();
         let target = Target::new(&definition, namespace, &name, Part::Object);
         if let Some(found) = self.find(&definition, namespace, &name).await? {
@@ -129,10 +166,7 @@ impl Registry {
     /// Says of the first range that it can be used, as the controller that looks after it does.
     async fn mark_service_cidr_ready(&self) -> Result<(), Status> {
         let definition = self.builtin(&builtin::SERVICE_CIDR)?;
-        let context = WriteContext {
-            manager: CIDR_MANAGER.to_owned(),
-            ..context()
-        };
+        let context = WriteContext::by_server(CIDR_MANAGER);
         let condition = json!({
             "type": "Ready", "status": "True", "reason": "",
             "message": "Kubernetes default Service CIDR is ready",
@@ -150,7 +184,7 @@ impl Registry {
 
     /// Creates an object unless it is there. Returns whether it was created.
     async fn ensure(&self, kind: &'static Kind, namespace: &str, object: Value) -> Result<bool, Status> {
-        let (definition, context) = (self.builtin(kind)?, context());
+        let (definition, context) = (self.builtin(kind)?, WriteContext::by_server(MANAGER));
         let name = metadata::text(&object, "name").to_owned();
         // Data of an earlier run has it, and its address with it.
         if self.find(&definition, namespace, &name).await?.is_some() {
@@ -165,14 +199,6 @@ impl Registry {
                 None => Err(status),
             },
         }
-    }
-}
-
-fn context() -> WriteContext {
-    WriteContext {
-        manager: MANAGER.to_owned(),
-        by_server: true,
-        ..WriteContext::default()
     }
 }
 
@@ -197,17 +223,32 @@ fn token_tracking(now: &str) -> Value {
     })
 }
 
-/// Whose client certificates the server takes. It takes no word of a proxy, so there is nothing of headers.
-fn authentication(client_authority: Option<&str>) -> Value {
-    let mut map = json!({
+/// Whose client certificates the server takes, and how others know that it speaks for a user.
+fn authentication(server: &Announcement) -> Value {
+    let mut data = serde_json::Map::new();
+    if let Some(pem) = &server.client_authority {
+        data.insert("client-ca-file".to_owned(), json!(pem));
+    }
+    if let Some(proxy) = &server.front_proxy {
+        data.insert("requestheader-client-ca-file".to_owned(), json!(proxy.authority));
+        for (key, words) in [
+            ("requestheader-allowed-names", &proxy.allowed_names),
+            ("requestheader-extra-headers-prefix", &proxy.extra_headers_prefix),
+            ("requestheader-group-headers", &proxy.group_headers),
+            ("requestheader-uid-headers", &proxy.uid_headers),
+            ("requestheader-username-headers", &proxy.username_headers),
+        ] {
+            let mut words = words.clone();
+            words.dedup();
+            data.insert(key.to_owned(), json!(json!(words).to_string()));
+        }
+    }
+    json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": "extension-apiserver-authentication"},
-    });
-    if let Some(pem) = client_authority {
-        map["data"] = json!({"client-ca-file": pem});
-    }
-    map
+        "data": data,
+    })
 }
 
 /// Where the server is, for those who read Endpoints.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::RwLock;
-use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::{RwLockReadGuard, RwLockWriteGuard, watch};
 use watchkeeper_kinds::Kind;
 use watchkeeper_meta::{GroupVersionResource, Status};
 
@@ -30,6 +30,8 @@ pub(crate) struct Catalog {
     custom: RwLock<Arc<Custom>>,
     /// That of the custom resources, which every request asks for.
     generation: AtomicU64,
+    /// Wakes whoever waits for another generation.
+    changed: watch::Sender<u64>,
     /// Held by whoever writes a custom object, and alone by whoever puts other definitions into force.
     in_force: tokio::sync::RwLock<()>,
 }
@@ -73,6 +75,11 @@ impl Catalog {
     /// How often the custom resources have changed.
     pub(crate) fn custom_generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// Tells when the custom resources have changed.
+    pub(crate) fn custom_changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
     }
 
     /// Whether a version of a group belongs to built-in resources.
@@ -121,5 +128,6 @@ impl Catalog {
             definitions,
         });
         self.generation.store(generation, Ordering::Release);
+        self.changed.send_replace(generation);
     }
 }

@@ -30,6 +30,8 @@ pub struct WriteContext {
     pub requester: Option<User>,
     /// The requester was let in for another verb: a write that turns out to create asks for that right first.
     pub asks_to_create: bool,
+    /// A whole collection is deleted: admission is asked about each object, in a request that names none.
+    pub of_collection: bool,
     /// The server writes this itself, to do its work: no policy can keep it from that.
     pub by_server: bool,
     /// Maps that the object has empty, as the request has it.
@@ -77,12 +79,22 @@ impl Default for WriteContext {
             requester: None,
             asks_to_create: false,
             by_server: false,
+            of_collection: false,
             emptied: Emptied::default(),
         }
     }
 }
 
 impl WriteContext {
+    /// A write by the server itself, under the name that managed fields show for the part of it that writes.
+    pub(crate) fn by_server(manager: &str) -> Self {
+        Self {
+            manager: manager.to_owned(),
+            by_server: true,
+            ..Self::default()
+        }
+    }
+
     /// The writer as managed fields record it.
     pub(crate) fn writer<'a>(
         &'a self,
@@ -108,7 +120,9 @@ pub(crate) fn not_stored(error: WriteError) -> Status {
     match error {
         // The text clients know from the store behind a Kubernetes server.
         WriteError::ValueTooLarge { .. } => Status::unclassified("etcdserver: request is too large"),
-        WriteError::ReadOnly => Status::unclassified("etcdserver: mvcc: database space exceeded"),
+        WriteError::ReadOnly | WriteError::NoSpace => {
+            Status::unclassified("etcdserver: mvcc: database space exceeded")
+        }
         // Not a failure: whoever asks again must look first.
         WriteError::Unknown(_) => Status::timeout(error, 0),
         error => Status::internal_error(error),

@@ -43,8 +43,8 @@ impl<T> Followed<T> {
 }
 
 impl Reader {
-    /// All objects of a built-in resource, and what follows them.
-    pub(crate) async fn followed_values(&self, kind: &'static Kind) -> Result<(Vec<Value>, Feed), Status> {
+    /// All objects of a built-in resource, and a feed of what changes after they were read.
+    pub async fn followed_values(&self, kind: &'static Kind) -> Result<(Vec<Value>, Feed), Status> {
         let definition = self.builtin(kind)?;
         // The feed begins before the read: what changes in between is read twice rather than missed.
         let after = self.store().current_revision();

@@ -11,22 +11,21 @@
 //! Objects of the built-in kinds are held to the rules of Kubernetes 1.37, in its words ([`watchkeeper_kinds`]). Left out
 //! are:
 //!
-//! - formats inside the volume sources of vendors, beyond the fields they require; what only pods on Windows have;
-//!   projections of trust bundles and pod certificates; pod certificate requests;
-//! - steps of capacity ranges and derived attributes of devices; `overhead` and `tolerations` of runtime classes;
-//! - how far the affinity of a gated pod may change: all of it may;
+//! - formats inside the volume sources of vendors, beyond the fields they require; which fields pods on Windows may not
+//!   have; pod certificate requests;
+//! - derived attributes of devices;
 //! - what a request for a certificate asks for: none is refused because it would make its owner an administrator;
 //! - what policies leave out is said in `admission::policies`, what webhooks do not see in `admission::webhooks`;
 //! - how a list or map is merged that stands directly in another list or map of a custom kind: as a whole;
-//! - the metadata of objects within custom objects, beyond the types of its fields;
 //! - alpha kinds, which are not served.
 //!
 //! Of what a new cluster has by itself there are the namespaces, the `kubernetes` service with its range and endpoints,
 //! the priority classes, the roles for people, flow schemas and priority levels; not the roles of components that are not
-//! there. Requests are not queued by priority levels.
+//! there.
 
 mod admission;
 mod allocate;
+mod api_services;
 mod body;
 mod bootstrap;
 mod catalog;
@@ -39,6 +38,7 @@ mod custom;
 mod definition;
 pub mod encode;
 mod followed;
+mod import;
 mod list;
 mod metadata;
 mod object;
@@ -47,6 +47,7 @@ mod read_version;
 mod reader;
 mod registry;
 mod selection;
+mod service_address;
 mod subresources;
 mod table;
 mod watch;
@@ -55,17 +56,20 @@ mod webhook_call;
 mod webhook_client;
 mod write;
 
+pub use api_services::{Changes, Registration};
 pub use body::{Body, Format, JSON, PROTOBUF, YAML, too_many_values};
-pub use bootstrap::Announcement;
+pub use bootstrap::{AnnouncedProxy, Announcement};
 pub use catalog::builtin_definition;
 pub use clock::Clock;
 pub use context::{Emptied, WriteContext};
 pub use definition::Definition;
+pub use import::{ImportError, Imported, key_of, prefix_of, stored_form};
 pub use list::List;
 pub use object::StoredObject;
 pub use rbac::{Action, Decision, Rule, Rules};
 pub use reader::Reader;
 pub use registry::{Registry, RegistryOptions};
+pub use service_address::NoAddress;
 pub use subresources::TokenIssuer;
 pub use table::{IncludeObject, TablePrinter, partial, scale_table};
 pub use watch::{Event, Watch, WatchItem};

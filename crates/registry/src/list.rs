@@ -1,5 +1,6 @@
 //! Reading one object, and reading many on one snapshot, in pages.
 
+use futures_util::future::BoxFuture;
 use watchkeeper_meta::{GetOptions, ListOptions, Status};
 use watchkeeper_storage::{KeyValue, RangeRequest, ReadAt, ReadError, Revision};
 
@@ -92,37 +93,39 @@ impl Reader {
     }
 
     /// Reads the objects of a namespace, or of all when `namespace` is empty.
-    pub async fn list(
-        &self,
-        definition: &Definition,
-        namespace: &str,
-        options: &ListOptions,
-    ) -> Result<List, Status> {
-        let state = ListState::of(options)?;
-        let selection = Selection::new(
-            definition,
-            options.label_selector.clone(),
-            options.field_selector.clone(),
-        )?;
-        if let Some(revision) = state.awaited() {
-            read_version::reached(self.store(), revision).await?;
-        }
-        if let ListState::Continued(token) = &state
-            && token.revision > Some(self.store().current_revision())
-        {
-            // The page before may be from another server that shares the store and has seen more.
-            self.store().refresh().await.map_err(Status::internal_error)?;
-        }
-        let limit = match state {
-            ListState::Any => None,
-            // A token that comes with "any version" says where to go on, and all the rest is sent.
-            _ if options.resource_version.is_any() => None,
-            _ => options
-                .limit
-                .filter(|limit| *limit > 0)
-                .map(|limit| limit as usize),
-        };
-        self.page(definition, namespace, &selection, state, limit).await
+    pub fn list<'a>(
+        &'a self,
+        definition: &'a Definition,
+        namespace: &'a str,
+        options: &'a ListOptions,
+    ) -> BoxFuture<'a, Result<List, Status>> {
+        Box::pin(async move {
+            let state = ListState::of(options)?;
+            let selection = Selection::new(
+                definition,
+                options.label_selector.clone(),
+                options.field_selector.clone(),
+            )?;
+            if let Some(revision) = state.awaited() {
+                read_version::reached(self.store(), revision).await?;
+            }
+            if let ListState::Continued(token) = &state
+                && token.revision > Some(self.store().current_revision())
+            {
+                // The page before may be from another server that shares the store and has seen more.
+                self.store().refresh().await.map_err(Status::internal_error)?;
+            }
+            let limit = match state {
+                ListState::Any => None,
+                // A token that comes with "any version" says where to go on, and all the rest is sent.
+                _ if options.resource_version.is_any() => None,
+                _ => options
+                    .limit
+                    .filter(|limit| *limit > 0)
+                    .map(|limit| limit as usize),
+            };
+            self.page(definition, namespace, &selection, state, limit).await
+        })
     }
 
     /// The objects of one state that are selected, up to a limit.

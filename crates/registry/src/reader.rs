@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::sync::watch;
 use watchkeeper_kinds::Kind;
 use watchkeeper_meta::{GroupVersionResource, Status};
 use watchkeeper_storage::{ReadError, Store};
@@ -73,6 +74,11 @@ impl Reader {
     /// The number of [`Reader::custom_definitions`].
     pub fn custom_generation(&self) -> u64 {
         self.0.catalog.custom_generation()
+    }
+
+    /// Tells when [`Reader::custom_definitions`] are others.
+    pub fn custom_changes(&self) -> watch::Receiver<u64> {
+        self.0.catalog.custom_changes()
     }
 
     /// A built-in kind, in its first stable version.

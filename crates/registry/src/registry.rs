@@ -1,19 +1,21 @@
 //! The registry: every resource over one store.
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use watchkeeper_kinds::User;
 use watchkeeper_meta::{FieldErrors, Status};
-use watchkeeper_storage::{Snapshot, Store};
+use watchkeeper_storage::{ImportedChange, Revision, Snapshot, Store, WriteError};
 
 use crate::admission::policies::PolicyBook;
 use crate::admission::webhooks::WebhookBook;
 use crate::allocate::Allocator;
 use crate::custom::{Settling, definition_feed, follow_definitions};
 use crate::definition::Definition;
+use crate::import::is_definition;
 use crate::rbac::{Action, Authorizer, Decision, PolicyCache, Rules};
 use crate::reader::Reader;
 use crate::webhook_client::WebhookTransport;
@@ -33,6 +35,9 @@ pub struct RegistryOptions {
     /// Pods get a service account and its token, and are refused if there is no such account. No unless told
     /// otherwise: somebody must make the default accounts first, which a server does not do by itself.
     pub service_accounts: bool,
+    /// The store has the past of another cluster: nothing is created at the start, and definitions of custom kinds are
+    /// taken as they are. No unless told otherwise.
+    pub is_replay: bool,
     /// The way to webhooks. Without one, none can be asked, and their failure policies decide.
     pub webhooks: Option<Arc<dyn WebhookTransport>>,
 }
@@ -42,6 +47,7 @@ impl Default for RegistryOptions {
         Self {
             allow_privileged: true,
             service_accounts: false,
+            is_replay: false,
             webhooks: None,
         }
     }
@@ -50,14 +56,20 @@ impl Default for RegistryOptions {
 impl RegistryOptions {
     /// A registry of the built-in resources. What every cluster has, default namespaces and the like, is created if
     /// it is not there.
-    pub async fn open(self, store: Store) -> Result<Registry, Status> {
-        // In a box: done once, and larger than all that is done later.
-        Box::pin(self.open_here(store)).await
+    pub fn open(self, store: Store) -> BoxFuture<'static, Result<Registry, Status>> {
+        Box::pin(self.open_here(store))
     }
 
     async fn open_here(self, store: Store) -> Result<Registry, Status> {
+        let is_replay = self.is_replay;
+        let imported = if is_replay {
+            store.current_revision().get()
+        } else {
+            0
+        };
         let registry = Registry {
             inner: Arc::new(Inner {
+                imported: AtomicU64::new(imported),
                 reader: Reader::new(store, self.webhooks.clone()),
                 options: self,
                 settling: Settling::default(),
@@ -68,7 +80,9 @@ impl RegistryOptions {
                 allocator: Allocator::default(),
             }),
         };
-        Box::pin(registry.bootstrap()).await?;
+        if !is_replay {
+            Box::pin(registry.bootstrap()).await?;
+        }
         registry.look_for_judges().await?;
         // Before the look at what is stored, so that nothing falls between.
         let definitions = definition_feed(&registry)?;
@@ -81,6 +95,8 @@ impl RegistryOptions {
 }
 
 pub(crate) struct Inner {
+    /// Everything up to this revision comes from another cluster.
+    imported: AtomicU64,
     reader: Reader,
     options: RegistryOptions,
     settling: Settling,
@@ -98,19 +114,39 @@ impl Registry {
     }
 
     /// Opens a registry as [`RegistryOptions`] do by default.
-    pub async fn open(store: Store) -> Result<Self, Status> {
-        RegistryOptions::default().open(store).await
+    pub fn open(store: Store) -> BoxFuture<'static, Result<Self, Status>> {
+        RegistryOptions::default().open(store)
     }
 
     /// Makes the store hold what a snapshot of it holds, by writes that watches tell of. Returns how many objects were
     /// written.
-    pub async fn restore(&self, snapshot: &Snapshot) -> Result<usize, Status> {
-        let restored = self.store().restore(snapshot).await;
-        let restored = restored.map_err(Status::internal_error)?;
-        // What may have come or gone with it.
+    pub fn restore<'a>(&'a self, snapshot: &'a Snapshot) -> BoxFuture<'a, Result<usize, Status>> {
+        Box::pin(async move {
+            let restored = self.store().restore(snapshot).await;
+            let restored = restored.map_err(Status::internal_error)?;
+            // What may have come or gone with it.
+            self.notice_judge();
+            self.settle_custom_kinds().await?;
+            Ok(restored)
+        })
+    }
+
+    /// Takes further changes of another cluster's history, at their own revisions. Fails with [`WriteError::Past`] once
+    /// anybody has written to this registry: from there on it has a history of its own.
+    pub async fn import(&self, changes: Vec<ImportedChange>) -> Result<Revision, WriteError> {
+        let defines = changes.iter().any(|change| is_definition(&change.key));
+        let revision = self.store().import(changes).await?;
+        self.inner.imported.fetch_max(revision.get(), Ordering::AcqRel);
         self.notice_judge();
-        self.settle_custom_kinds().await?;
-        Ok(restored)
+        if defines && let Err(status) = self.settle_custom_kinds().await {
+            tracing::warn!("custom kinds are not up to date: {}", status.message);
+        }
+        Ok(revision)
+    }
+
+    /// Everything up to this revision comes from another cluster.
+    pub(crate) fn imported(&self) -> Revision {
+        Revision::new(self.inner.imported.load(Ordering::Acquire))
     }
 
     /// What is wrong with an object in this cluster, and would not be in another.
@@ -172,8 +208,12 @@ impl Registry {
     }
 
     /// Everything a user may do in a namespace.
-    pub async fn rules_of(&self, user: &User, namespace: &str) -> Result<Rules, Status> {
-        self.authorizer().rules_of(user, namespace).await
+    pub fn rules_of<'a>(
+        &'a self,
+        user: &'a User,
+        namespace: &'a str,
+    ) -> BoxFuture<'a, Result<Rules, Status>> {
+        Box::pin(async move { self.authorizer().rules_of(user, namespace).await })
     }
 }
 

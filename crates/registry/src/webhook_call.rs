@@ -1,12 +1,10 @@
 //! Calling a webhook.
 //!
 //! ```text
-//! clientConfig ─▶ WebhookClient: a URL, or a service ─▶ service: an address that can be connected to ─▶ transport
+//! clientConfig ─▶ WebhookClient: a URL, or a service ─▶ service_address: where to connect ─▶ transport
 //! ```
 //!
 //! Admission webhooks are asked about writes, conversion webhooks for objects in other versions; what is said is theirs.
-
-mod service;
 
 use std::time::Duration;
 

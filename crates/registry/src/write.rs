@@ -31,6 +31,7 @@ mod update;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::Status;
@@ -186,40 +187,44 @@ impl<'r> Write<'r> {
     }
 
     /// Takes a proposal through every phase between request and store, in order. A new object has no live state.
-    pub(crate) async fn complete<'l>(
-        &mut self,
+    ///
+    /// The future is boxed, so that the phases are compiled once and not again with every caller.
+    pub(crate) fn complete<'s, 'l: 's>(
+        &'s mut self,
         live: Option<&'l Live>,
         proposal: Proposal,
-    ) -> Result<Draft<'l>, Status> {
-        let mut draft = self.draft(live, proposal);
-        // The parts this request does not write, and server-owned metadata, keep their live values.
-        self.keep_the_rest(&mut draft);
-        // Managed fields are recorded before admission: what the server fills in belongs to nobody.
-        self.record_managers_in_versions(&mut draft).await?;
-        // Mutating admission plugins complete the object from its cluster, or refuse it.
-        self.admit(&mut draft).await?;
-        // Mutating webhooks see what the plugins completed. The guard is released while they are called.
-        self.call_mutating_webhooks(&mut draft).await?;
-        // Server-owned fields come after everyone who could have changed them.
-        self.prepare(&mut draft);
-        // Addresses are allocated late: from here until the write is stored, other allocations wait.
-        self.allocate(&mut draft).await?;
-        // Hooks and webhooks leave objects in any form; validation and storage need the canonical one.
-        self.canonicalize(&mut draft)?;
-        self.count_generation(&mut draft);
-        // Validation sees exactly what would be stored.
-        self.admit_resize(&draft).await?;
-        self.validate(&draft)?;
-        // Validating plugins, policies and webhooks see only valid objects.
-        self.admit_valid(&draft).await?;
-        // Quota comes last: a refused request is not charged.
-        self.charge_quota(&draft).await?;
-        self.definition.warn(
-            &draft.object,
-            draft.live.map(|live| &live.value),
-            &self.context.warnings,
-        );
-        Ok(draft)
+    ) -> BoxFuture<'s, Result<Draft<'l>, Status>> {
+        Box::pin(async move {
+            let mut draft = self.draft(live, proposal);
+            // The parts this request does not write, and server-owned metadata, keep their live values.
+            self.keep_the_rest(&mut draft);
+            // Managed fields are recorded before admission: what the server fills in belongs to nobody.
+            self.record_managers_in_versions(&mut draft).await?;
+            // Mutating admission plugins complete the object from its cluster, or refuse it.
+            self.admit(&mut draft).await?;
+            // Mutating webhooks see what the plugins completed. The guard is released while they are called.
+            self.call_mutating_webhooks(&mut draft).await?;
+            // Server-owned fields come after everyone who could have changed them.
+            self.prepare(&mut draft);
+            // Addresses are allocated late: from here until the write is stored, other allocations wait.
+            self.allocate(&mut draft).await?;
+            // Hooks and webhooks leave objects in any form; validation and storage need the canonical one.
+            self.canonicalize(&mut draft)?;
+            self.count_generation(&mut draft);
+            // Validation sees exactly what would be stored.
+            self.admit_resize(&draft).await?;
+            self.validate(&draft)?;
+            // Validating plugins, policies and webhooks see only valid objects.
+            self.admit_valid(&draft).await?;
+            // Quota comes last: a refused request is not charged.
+            self.charge_quota(&draft).await?;
+            self.definition.warn(
+                &draft.object,
+                draft.live.map(|live| &live.value),
+                &self.context.warnings,
+            );
+            Ok(draft)
+        })
     }
 
     /// Does what follows at once from a state of the object that is stored.

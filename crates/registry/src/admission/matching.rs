@@ -61,7 +61,7 @@ impl Matching {
 
     /// Whether the resource and the operation are meant, in whatever version, before anybody looks at labels.
     pub(super) fn may_match(&self, write: &AdmissionRequest<'_>) -> bool {
-        let (action, name) = (&write.action, write.name());
+        let (action, name) = (&write.action, write.requested_name());
         let any = |rules: &[Rule]| {
             let mut rules = rules.iter();
             rules.any(|rule| {

@@ -206,12 +206,16 @@ fn answer(
     }
     let message =
         format!("ValidatingAdmissionPolicy '{policy}' with binding '{bound}' denied request: {why}");
-    let mut status = Status::forbidden(&write.action.definition.group_resource(), write.name(), &message)
-        .with_cause(StatusCause {
-            reason: "".into(),
-            message,
-            field: String::new(),
-        });
+    let mut status = Status::forbidden(
+        &write.action.definition.group_resource(),
+        write.refused_name(),
+        &message,
+    )
+    .with_cause(StatusCause {
+        reason: "".into(),
+        message,
+        field: String::new(),
+    });
     let (code, reason) = match &*denial.reason {
         "Unauthorized" => (401, StatusReason::UNAUTHORIZED),
         "Forbidden" => (403, StatusReason::FORBIDDEN),

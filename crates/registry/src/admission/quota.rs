@@ -50,11 +50,7 @@ impl Registry {
         if context.dry_run {
             return Ok(());
         }
-        let counting = WriteContext {
-            manager: MANAGER.to_owned(),
-            by_server: true,
-            ..WriteContext::default()
-        };
+        let counting = WriteContext::by_server(MANAGER);
         for (quota, bill) in charged {
             let propose = |live: &Live| {
                 charge(&live.value, &bill).map_err(refuse).map(|object| Proposal {

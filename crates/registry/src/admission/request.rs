@@ -155,8 +155,25 @@ impl<'w> AdmissionRequest<'w> {
         self.object.or(self.old).unwrap_or(&Value::Null)
     }
 
+    /// The name of the object.
     pub(super) fn name(&self) -> &'w str {
         metadata::text(self.shown(), "name")
+    }
+
+    /// The name in the request; empty if it is about a collection.
+    pub(super) fn requested_name(&self) -> &'w str {
+        match self.context.of_collection {
+            true => "",
+            false => self.name(),
+        }
+    }
+
+    /// The name that a refusal says.
+    pub(super) fn refused_name(&self) -> &'w str {
+        match self.requested_name() {
+            "" => "Unknown",
+            name => name,
+        }
     }
 
     pub(super) fn is_of_namespace(&self) -> bool {
@@ -190,7 +207,7 @@ impl<'w> AdmissionRequest<'w> {
             "operation": self.action.operation.name(), "dryRun": self.context.dry_run,
             "userInfo": self.context.requester.as_ref().map_or(json!({}), described_user),
         });
-        put_text(&mut request, "name", self.name());
+        put_text(&mut request, "name", self.requested_name());
         put_text(&mut request, "namespace", self.namespace());
         put_text(&mut request, "subResource", self.action.subresource);
         put_text(&mut request, "requestSubResource", self.action.subresource);

@@ -156,7 +156,7 @@ impl Registry {
             Ok(true) => {}
             Err(why) if webhook.fails_closed => {
                 let resource = write.action.definition.group_resource();
-                return Err(Status::forbidden(&resource, write.name(), why));
+                return Err(Status::forbidden(&resource, write.refused_name(), why));
             }
             Ok(false) | Err(_) => return Ok(Consulted::NotAsked),
         }

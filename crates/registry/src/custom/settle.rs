@@ -116,6 +116,11 @@ impl Registry {
         let mut definitions = self.definition_values(&defining).await?;
         let (mut granted, mut changed) = (GrantedNames::of(&definitions), false);
         for index in 0..definitions.len() {
+            // Another cluster has said of these what there is to say.
+            let version = metadata::text(&definitions[index], "resourceVersion").parse();
+            if version.is_ok_and(|version: u64| version <= self.imported().get()) {
+                continue;
+            }
             let now = timestamp(self.clock().now());
             let Some(status) = settled_status(&definitions[index], index, &granted, &now) else {
                 continue;
@@ -155,7 +160,10 @@ impl Registry {
                 managed: Managed::ByChange,
             })
         };
-        let (name, context) = (metadata::text(definition, "name"), context());
+        let (name, context) = (
+            metadata::text(definition, "name"),
+            WriteContext::by_server(MANAGER),
+        );
         let target = Target::new(defining, "", name, Part::Status);
         let mut write = Write::unguarded(self, target, &context);
         ignore_gone(write.change(propose).await.map(drop))
@@ -330,7 +338,7 @@ impl Registry {
                 managed: Managed::ByChange,
             })
         };
-        let context = context();
+        let context = WriteContext::by_server(MANAGER);
         let target = Target::new(defining, "", name, Part::Whole);
         let mut write = Write::unguarded(self, target, &context);
         ignore_gone(write.change(propose).await.map(drop))?;
@@ -344,7 +352,7 @@ impl Registry {
         for item in &list.items {
             let header = item.header(definition)?;
             let (namespace, name) = (header.namespace.to_string(), header.name.to_string());
-            let (options, context) = (DeleteOptions::default(), context());
+            let (options, context) = (DeleteOptions::default(), WriteContext::by_server(MANAGER));
             let target = Target::new(definition, &namespace, &name, Part::Object);
             let mut write = Write::unguarded(self, target, &context);
             match write.delete(&options, DeleteAdmission::Skip).await {
@@ -364,14 +372,6 @@ fn is_retired(watched: &[Arc<Definition>], api_version: &str) -> watch::Sender<b
     let same = watched.iter().find(|it| it.api_version == api_version);
     let life = same.and_then(|it| it.life.as_ref());
     life.map_or_else(|| watch::Sender::new(false), |life| life.is_retired.clone())
-}
-
-fn context() -> WriteContext {
-    WriteContext {
-        manager: MANAGER.to_owned(),
-        by_server: true,
-        ..WriteContext::default()
-    }
 }
 
 fn ignore_gone(written: Result<(), Status>) -> Result<(), Status> {
@@ -423,7 +423,7 @@ fn settled_status(definition: &Value, index: usize, granted: &GrantedNames, now:
     }
     let (state, reason, message) = match &conflict {
         None => ("True", "NoConflicts", "no conflicts found".to_owned()),
-        Some((reason, name)) => ("False", *reason, format!("{name:?} is already in use")),
+        Some((reason, message)) => ("False", *reason, message.clone()),
     };
     new = with_condition(&new, "NamesAccepted", state, reason, &message, now);
     // What is established stays so, whatever names it asks for later.
@@ -511,7 +511,7 @@ fn texts<'v>(names: &'v Value, field: &str) -> impl Iterator<Item = &'v str> + u
     list.filter_map(Value::as_str)
 }
 
-/// The names that a kind may have, and the first that another has, with the word for the conflict.
+/// The names that a kind may have, and the last conflict with another kind: a word for it and a sentence.
 fn accepted_names(
     wanted: &Value,
     accepted: &Value,
@@ -519,23 +519,22 @@ fn accepted_names(
 ) -> (Value, Option<(&'static str, String)>) {
     let mut granted = accepted.clone();
     let mut conflict = None;
-    let single = [
+    for (field, word, sort) in [
         ("plural", "PluralConflict", Sort::Resource),
         ("singular", "SingularConflict", Sort::Resource),
+        ("shortNames", "ShortNamesConflict", Sort::Resource),
         ("kind", "KindConflict", Sort::Kind),
         ("listKind", "ListKindConflict", Sort::Kind),
-    ];
-    for (field, word, sort) in single {
-        let name = text(wanted, field);
-        match !name.is_empty() && others.have(sort, name) {
-            true => conflict = conflict.or_else(|| Some((word, name.to_owned()))),
-            false => set_or_remove(&mut granted, field, wanted),
+    ] {
+        let names = Some(text(wanted, field)).filter(|name| !name.is_empty());
+        let names = names.into_iter().chain(texts(wanted, field));
+        let taken = names.filter(|name| others.have(sort, name));
+        let told: Vec<String> = taken.map(|name| format!("{name:?} is already in use")).collect();
+        match &told[..] {
+            [] => set_or_remove(&mut granted, field, wanted),
+            [one] => conflict = Some((word, one.clone())),
+            several => conflict = Some((word, format!("[{}]", several.join(", ")))),
         }
-    }
-    let short = texts(wanted, "shortNames").find(|name| others.have(Sort::Resource, name));
-    match short {
-        Some(name) => conflict = conflict.or_else(|| Some(("ShortNamesConflict", name.to_owned()))),
-        None => set_or_remove(&mut granted, "shortNames", wanted),
     }
     set_or_remove(&mut granted, "categories", wanted);
     (granted, conflict)
@@ -621,7 +620,7 @@ mod tests {
             definition("gadgets", "Widget", false),
             definition("widgets", "Widget", true),
         ];
-        let expected = "NamesAccepted False SingularConflict, Established False NotAccepted";
+        let expected = "NamesAccepted False ListKindConflict, Established False NotAccepted";
         assert_eq!(conditions(&second), (expected.to_owned(), json!("")));
     }
 

@@ -100,8 +100,18 @@ fn is_current(definition: &Definition, value: &Value, revision: Option<Revision>
 }
 
 /// An object that was stored under another version or an older schema, as this version shows it.
-fn upgraded(definition: &Definition, value: Value) -> Result<Value, Status> {
-    let mut value = fitted(definition, definition.type_id, value)?;
+fn upgraded(definition: &Definition, mut value: Value) -> Result<Value, Status> {
+    if value["apiVersion"] == *definition.api_version {
+        return fitted(definition, definition.type_id, value);
+    }
+    // Defaults are those of the stored version. The served one only leaves out what it does not know.
+    let stored = definition.custom.as_ref();
+    let stored = stored.filter(|custom| value["apiVersion"] == *custom.stored_api_version);
+    if let Some(id) = stored.and_then(|custom| custom.stored_type()) {
+        value = fitted(definition, id, value)?;
+    }
+    let read = canonicalize(&definition.schema, definition.type_id, value);
+    let mut value = read.map_err(Status::internal_error)?.value;
     value["apiVersion"] = json!(definition.api_version);
     Ok(value)
 }

@@ -86,6 +86,32 @@ pub(crate) fn default_objects() -> Vec<(&'static Kind, Value)> {
     objects
 }
 
+/// The roles that aggregated API servers and other programs with an HTTPS port of their own need, to ask this server who
+/// calls them. With their kinds and namespaces.
+pub(crate) fn delegation_objects() -> [(&'static Kind, &'static str, Value); 2] {
+    let review = |group: &str, resource: &str| json!({"apiGroups": [group], "resources": [resource], "verbs": ["create"]});
+    let delegator = vec![
+        review("authentication.k8s.io", "tokenreviews"),
+        review("authorization.k8s.io", "subjectaccessreviews"),
+    ];
+    let name = "extension-apiserver-authentication";
+    let mut reader = json!({
+        "apiVersion": format!("{GROUP}/v1"),
+        "kind": "Role",
+        "metadata": metadata(&format!("{name}-reader")),
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name], "verbs": READ}],
+    });
+    reader["metadata"]["namespace"] = json!("kube-system");
+    [
+        (
+            &builtin::CLUSTER_ROLE,
+            "",
+            cluster_role("system:auth-delegator", delegator),
+        ),
+        (&builtin::ROLE, "kube-system", reader),
+    ]
+}
+
 /// `view`, `edit` and `admin`. Each is put together from roles with its label, and the next has all that it has:
 /// whoever brings new kinds to a cluster adds a role with such a label.
 fn roles_of_people() -> impl Iterator<Item = Value> {

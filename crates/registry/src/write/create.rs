@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use watchkeeper_kinds::{Part, names};
 use watchkeeper_meta::{FieldErrors, Resource, Status};
@@ -22,19 +23,21 @@ use crate::{Registry, allocate, metadata};
 
 impl Registry {
     /// Creates an object.
-    pub async fn create(
-        &self,
-        definition: &Arc<Definition>,
-        namespace: &str,
-        body: Body<'_>,
-        context: &WriteContext,
-    ) -> Result<StoredObject, Status> {
-        let target = Target::new(definition, namespace, "", Part::Object);
-        let mut write = Write::begin(self, target, context).await?;
-        let object = body.read(&write.definition, context)?;
-        let created = write.create(object).await?;
-        write.end().await?;
-        Ok(created)
+    pub fn create<'a>(
+        &'a self,
+        definition: &'a Arc<Definition>,
+        namespace: &'a str,
+        body: Body<'a>,
+        context: &'a WriteContext,
+    ) -> BoxFuture<'a, Result<StoredObject, Status>> {
+        Box::pin(async move {
+            let target = Target::new(definition, namespace, "", Part::Object);
+            let mut write = Write::begin(self, target, context).await?;
+            let object = body.read(&write.definition, context)?;
+            let created = write.create(object).await?;
+            write.end().await?;
+            Ok(created)
+        })
     }
 
     /// Lays the fields of an object that is answered and not kept to its writer, as is done for those that are.

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::{DeleteOptions, ListOptions, PropagationPolicy, Status, Time};
@@ -44,43 +45,47 @@ impl Deletion {
 
 impl Registry {
     /// Deletes one object.
-    pub async fn delete(
-        &self,
-        definition: &Arc<Definition>,
-        namespace: &str,
-        name: &str,
-        options: &DeleteOptions,
-        context: &WriteContext,
-    ) -> Result<Deletion, Status> {
-        let target = Target::new(definition, namespace, name, Part::Object);
-        let mut write = Write::begin(self, target, context).await?;
-        let deleted = write.delete(options, DeleteAdmission::Check).await?;
-        write.end().await?;
-        Ok(deleted)
+    pub fn delete<'a>(
+        &'a self,
+        definition: &'a Arc<Definition>,
+        namespace: &'a str,
+        name: &'a str,
+        options: &'a DeleteOptions,
+        context: &'a WriteContext,
+    ) -> BoxFuture<'a, Result<Deletion, Status>> {
+        Box::pin(async move {
+            let target = Target::new(definition, namespace, name, Part::Object);
+            let mut write = Write::begin(self, target, context).await?;
+            let deleted = write.delete(options, DeleteAdmission::Check).await?;
+            write.end().await?;
+            Ok(deleted)
+        })
     }
 
     /// Deletes every object of a selection. The answer lists what was deleted; it is not one moment's state.
-    pub async fn delete_collection(
-        &self,
-        definition: &Arc<Definition>,
-        namespace: &str,
-        selection: &ListOptions,
-        options: &DeleteOptions,
-        context: &WriteContext,
-    ) -> Result<List, Status> {
-        warn_of_orphans(definition, options, context);
-        let mut list = self.list(definition, namespace, selection).await?;
-        for item in &mut list.items {
-            let header = item.header(definition)?;
-            let (namespace, name) = (header.namespace.to_string(), header.name.to_string());
-            match self.delete(definition, &namespace, &name, options, context).await {
-                Ok(_) => {}
-                // Someone else was faster.
-                Err(status) if status.is_not_found() => {}
-                Err(status) => return Err(status),
+    pub fn delete_collection<'a>(
+        &'a self,
+        definition: &'a Arc<Definition>,
+        namespace: &'a str,
+        selection: &'a ListOptions,
+        options: &'a DeleteOptions,
+        context: &'a WriteContext,
+    ) -> BoxFuture<'a, Result<List, Status>> {
+        Box::pin(async move {
+            warn_of_orphans(definition, options, context);
+            let mut list = self.list(definition, namespace, selection).await?;
+            for item in &mut list.items {
+                let header = item.header(definition)?;
+                let (namespace, name) = (header.namespace.to_string(), header.name.to_string());
+                match self.delete(definition, &namespace, &name, options, context).await {
+                    Ok(_) => {}
+                    // Someone else was faster.
+                    Err(status) if status.is_not_found() => {}
+                    Err(status) => return Err(status),
+                }
             }
-        }
-        Ok(list)
+            Ok(list)
+        })
     }
 }
 

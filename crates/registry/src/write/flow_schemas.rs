@@ -1,6 +1,4 @@
 //! Says of every flow schema whether its priority level exists, as the controller of API priority and fairness does.
-//!
-//! Requests are not queued by these levels; the objects are there for those who read and write them.
 
 use serde_json::{Value, json};
 use watchkeeper_kinds::{Part, builtin};
@@ -25,11 +23,7 @@ impl Registry {
         let schemas = self.builtin(&builtin::FLOW_SCHEMA)?;
         let levels = self.builtin(&builtin::PRIORITY_LEVEL_CONFIGURATION)?;
         let levels = self.all_values(&levels).await?;
-        let context = WriteContext {
-            manager: MANAGER.to_owned(),
-            by_server: true,
-            ..WriteContext::default()
-        };
+        let context = WriteContext::by_server(MANAGER);
         for schema in self.all_values(&schemas).await? {
             let wanted = schema["spec"]["priorityLevelConfiguration"]["name"].as_str();
             let wanted = wanted.unwrap_or_default();

@@ -11,6 +11,7 @@ use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::{DeleteOptions, Status};
 
 use super::{DeleteAdmission, Target, Write};
+use crate::allocate::addresses;
 use crate::context::WriteContext;
 use crate::{Registry, metadata};
 
@@ -21,9 +22,11 @@ const MANAGED_BY: &str = "ipallocator.k8s.io";
 
 impl Registry {
     /// Does to IPAddresses what was done to a service. What fails is told in the log: the service is stored.
-    pub(crate) async fn follow_service(&self, before: Option<&Value>, after: Option<&Value>) {
+    pub(crate) async fn follow_service<'s>(&self, before: Option<&'s Value>, after: Option<&'s Value>) {
         let service = after.or(before).unwrap_or(&Value::Null);
-        let (had, has) = (addresses(before), addresses(after));
+        let of =
+            |service: Option<&'s Value>| service.into_iter().flat_map(addresses).collect::<BTreeSet<_>>();
+        let (had, has) = (of(before), of(after));
         for address in had.difference(&has) {
             note(address, self.remove_address(address, service).await);
         }
@@ -39,7 +42,7 @@ impl Registry {
         let known: BTreeMap<&str, &Value> = known.iter().map(|it| (metadata::text(it, "name"), it)).collect();
         let mut taken = BTreeSet::new();
         for service in &services {
-            for address in addresses(Some(service)) {
+            for address in addresses(service) {
                 taken.insert(address);
                 if !known.contains_key(address) {
                     self.add_address(address, service).await?;
@@ -72,7 +75,10 @@ impl Registry {
             "metadata": {"name": address, "labels": labels},
             "spec": {"parentRef": parent(service)},
         });
-        let (definition, context) = (self.builtin(&builtin::IP_ADDRESS)?, context());
+        let (definition, context) = (
+            self.builtin(&builtin::IP_ADDRESS)?,
+            WriteContext::by_server(MANAGER),
+        );
         let target = Target::new(&definition, "", address, Part::Object);
         // In a box: it is a write within a write.
         match Box::pin(Write::unguarded(self, target, &context).create(object)).await {
@@ -82,7 +88,10 @@ impl Registry {
     }
 
     async fn remove_address(&self, address: &str, service: &Value) -> Result<(), Status> {
-        let (definition, context) = (self.builtin(&builtin::IP_ADDRESS)?, context());
+        let (definition, context) = (
+            self.builtin(&builtin::IP_ADDRESS)?,
+            WriteContext::by_server(MANAGER),
+        );
         let Some(found) = self.find(&definition, "", address).await? else {
             return Ok(());
         };
@@ -106,23 +115,6 @@ fn note(address: &str, done: Result<(), Status>) {
             status.message
         );
     }
-}
-
-fn context() -> WriteContext {
-    WriteContext {
-        manager: MANAGER.to_owned(),
-        by_server: true,
-        ..WriteContext::default()
-    }
-}
-
-/// The cluster addresses of a service.
-fn addresses(service: Option<&Value>) -> BTreeSet<&str> {
-    let listed = service.and_then(|service| service["spec"]["clusterIPs"].as_array());
-    let listed = listed.into_iter().flatten().filter_map(Value::as_str);
-    listed
-        .filter(|address| !matches!(*address, "" | "None"))
-        .collect()
 }
 
 fn parent(service: &Value) -> Value {

@@ -66,7 +66,7 @@ impl Write<'_> {
         }
         let managers = self.managers_of(&open, &value, &changed)?;
         // The times of managed fields alone are not worth a version.
-        if changed.is_nowhere() && managers.is_same_but_for_times(&open.managers) {
+        if changed.is_nowhere() && managers.is_same_but_for_times(&open.managers) && !self.is_stale(&stored) {
             return Some(Ok(stored));
         }
         let bytes = open.with(&value, &managers);

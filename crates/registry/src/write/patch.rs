@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use watchkeeper_kinds::Part;
-use watchkeeper_meta::{FieldError, FieldPath, FieldValidation, GroupKind, PatchKind, Status, StatusReason};
+use watchkeeper_meta::{
+    FieldError, FieldPath, FieldValidation, GroupKind, PatchKind, Status, StatusReason, go_json,
+};
 use watchkeeper_patch::go_text::go_value;
 use watchkeeper_patch::json_patch::{self, JsonPatchError};
 use watchkeeper_patch::{merge_patch, quoted, strategic};
@@ -29,24 +32,26 @@ pub(super) struct Patch<'a> {
 
 impl Registry {
     /// Patches an object, or one part of it.
-    pub async fn patch(
-        &self,
-        definition: &Arc<Definition>,
-        namespace: &str,
-        name: &str,
+    pub fn patch<'a>(
+        &'a self,
+        definition: &'a Arc<Definition>,
+        namespace: &'a str,
+        name: &'a str,
         part: Part,
-        (kind, patch): (PatchKind, &[u8]),
-        context: &WriteContext,
-    ) -> Result<Written, Status> {
-        let target = Target::new(definition, namespace, name, part);
-        let mut write = Write::begin(self, target, context).await?;
-        let written = match kind {
-            // In a box, as the long way below: a small patch does not carry the room that they take.
-            PatchKind::Apply => Box::pin(write.apply_body(patch)).await?,
-            kind => write.patch(kind, patch).await?,
-        };
-        write.end().await?;
-        Ok(written)
+        (kind, patch): (PatchKind, &'a [u8]),
+        context: &'a WriteContext,
+    ) -> BoxFuture<'a, Result<Written, Status>> {
+        Box::pin(async move {
+            let target = Target::new(definition, namespace, name, part);
+            let mut write = Write::begin(self, target, context).await?;
+            let written = match kind {
+                // In a box, as the long way below: a small patch does not carry the room that they take.
+                PatchKind::Apply => Box::pin(write.apply_body(patch)).await?,
+                kind => write.patch(kind, patch).await?,
+            };
+            write.end().await?;
+            Ok(written)
+        })
     }
 }
 
@@ -174,6 +179,10 @@ impl PatchedReader<'_> {
 fn quoted_result(definition: &Definition, patch: &Patch<'_>, live: &Live) -> String {
     let (schema, root) = (&*definition.schema, definition.type_id);
     let result = || patched(definition, patch.kind, live.whole(), patch.value).unwrap_or_default();
+    if definition.is_custom() && patch.kind != PatchKind::Strategic {
+        // Custom objects are maps to Kubernetes, sorted by name throughout.
+        return go_json(&result());
+    }
     match patch.kind {
         PatchKind::Json => quoted::patched(schema, root, &result(), patch.value),
         PatchKind::Strategic => go_value(patch.value),

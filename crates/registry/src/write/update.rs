@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::{FieldError, FieldPath, GroupKind, Status};
@@ -56,20 +57,22 @@ impl Written {
 
 impl Registry {
     /// Replaces an object, or one part of it.
-    pub async fn update(
-        &self,
-        definition: &Arc<Definition>,
-        namespace: &str,
-        name: &str,
+    pub fn update<'a>(
+        &'a self,
+        definition: &'a Arc<Definition>,
+        namespace: &'a str,
+        name: &'a str,
         part: Part,
-        body: Body<'_>,
-        context: &WriteContext,
-    ) -> Result<Written, Status> {
-        let target = Target::new(definition, namespace, name, part);
-        let mut write = Write::begin(self, target, context).await?;
-        let written = write.replace_with(body).await?;
-        write.end().await?;
-        Ok(written)
+        body: Body<'a>,
+        context: &'a WriteContext,
+    ) -> BoxFuture<'a, Result<Written, Status>> {
+        Box::pin(async move {
+            let target = Target::new(definition, namespace, name, part);
+            let mut write = Write::begin(self, target, context).await?;
+            let written = write.replace_with(body).await?;
+            write.end().await?;
+            Ok(written)
+        })
     }
 }
 
@@ -150,6 +153,17 @@ impl Write<'_> {
         proposal
     }
 
+    /// Whether the object is encrypted with an old key, or not at all though it should be. Then a write that changes nothing
+    /// is stored all the same: that is how keys are rotated.
+    pub(super) fn is_stale(&self, stored: &StoredObject) -> bool {
+        let key = || self.definition.key(self.namespace, self.name);
+        let store = self.registry.store();
+        store.has_stale()
+            && stored
+                .revision
+                .is_some_and(|revision| store.is_stale(&key(), revision))
+    }
+
     /// Stores the new state, or removes the object if nothing keeps it any longer.
     async fn store_changed(
         &mut self,
@@ -162,13 +176,14 @@ impl Write<'_> {
         if draft.managers.is_same_but_for_times(&live.managers)
             && is_same()
             && stored.is_in_stored_version(&self.definition)
+            && !self.is_stale(stored)
         {
             return Ok(stored.clone());
         }
         let encoded = self.encoded(&draft.object, &draft.managers).await;
         let bytes = encoded.map_err(Failed::For)?;
         let (definition, new) = (&self.definition, &draft.object);
-        if bytes == stored.bytes {
+        if bytes == stored.bytes && !self.is_stale(stored) {
             return Ok(stored.clone());
         }
         let (registry, context) = (self.registry, self.context);

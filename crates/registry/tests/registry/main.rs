@@ -16,5 +16,6 @@ mod recorded_workloads;
 mod recording;
 mod refusals;
 mod rules;
+mod unrecorded;
 mod webhooks;
 mod workloads;

@@ -34,7 +34,7 @@ fn reasons(message: &str) -> String {
 }
 
 /// Creates an object with one field changed, once for each case; no text means that it is fine.
-async fn check(path: &str, object: Value, cases: &[(&str, Value, &str)]) {
+pub(crate) async fn check(path: &str, object: Value, cases: &[(&str, Value, &str)]) {
     for (pointer, value, why) in cases {
         let registry = registry().await;
         let mut object = object.clone();
@@ -48,7 +48,7 @@ async fn check(path: &str, object: Value, cases: &[(&str, Value, &str)]) {
 }
 
 /// Changes one field of an object that is there.
-async fn check_change(path: &str, object: Value, cases: &[(&str, Value, &str)]) {
+pub(crate) async fn check_change(path: &str, object: Value, cases: &[(&str, Value, &str)]) {
     let name = object["metadata"]["name"].as_str().unwrap().to_owned();
     for (pointer, value, why) in cases {
         let registry = registry().await;

@@ -64,8 +64,8 @@ async fn a_webhook_that_cannot_be_asked_is_not_accepted() {
     .await;
     check(
         json!({"clientConfig": {"service": {"port": 70000, "path": "hook", "name": "", "namespace": ""}}}),
-        "[webhooks[0].clientConfig.service.name: Required value: service name is required, \
-         webhooks[0].clientConfig.service.namespace: Required value: service namespace is required, \
+        "[webhooks[0].clientConfig.service.name: Required value, \
+         webhooks[0].clientConfig.service.namespace: Required value, \
          webhooks[0].clientConfig.service.port: Invalid value: 70000: port is not valid: must be between 1 and 65535, \
          inclusive, webhooks[0].clientConfig.service.path: Invalid value: \"hook\": must start with a '/']",
     )

@@ -1,0 +1,280 @@
+//! APIServices, as the aggregation layer of a server needs them: read, followed, registered and given a condition.
+//!
+//! | label `automanaged` | meaning |
+//! |---|---|
+//! | `onstart` | a built-in group version; created and corrected when a server starts |
+//! | `true` | a group version of custom kinds; created and corrected always, deleted with its last kind |
+//! | none | a user's own; never touched |
+//!
+//! The rules are those of kube-aggregator's autoregister controller.
+
+use std::collections::HashSet;
+use std::pin::pin;
+
+use futures_util::future::{select_all, try_join_all};
+use serde_json::{Value, json};
+use watchkeeper_kinds::{Kind, Part, builtin};
+use watchkeeper_meta::{DeleteOptions, Status};
+use watchkeeper_storage::{Feed, ReadError};
+
+use crate::context::{WriteContext, timestamp};
+use crate::object::Live;
+use crate::reader::Reader;
+use crate::write::{DeleteAdmission, Managed, Proposal, Target, Write};
+use crate::{Registry, metadata};
+
+/// The label that says who looks after an APIService.
+const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
+const ON_START: &str = "onstart";
+const ALWAYS: &str = "true";
+
+/// Whom managed fields name.
+const MANAGER: &str = "kube-apiserver";
+
+/// A group version that the server itself serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registration {
+    /// The group; empty for core.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// Where the group stands among groups: the highest first.
+    pub group_priority: i32,
+    /// Where the version stands in its group: the highest first.
+    pub version_priority: i32,
+    /// Whether custom resource definitions make it.
+    pub is_custom: bool,
+}
+
+impl Registration {
+    fn name(&self) -> String {
+        format!("{}.{}", self.version, self.group)
+    }
+
+    fn label(&self) -> &'static str {
+        match self.is_custom {
+            true => ALWAYS,
+            false => ON_START,
+        }
+    }
+
+    fn spec(&self) -> Value {
+        let mut spec = json!({
+            "version": self.version,
+            "groupPriorityMinimum": self.group_priority,
+            "versionPriority": self.version_priority,
+        });
+        if !self.group.is_empty() {
+            spec["group"] = json!(self.group);
+        }
+        spec
+    }
+
+    fn object(&self) -> Value {
+        json!({
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {"name": self.name(), "labels": {AUTOMANAGED: self.label()}},
+            "spec": self.spec(),
+        })
+    }
+}
+
+/// Tells that objects of some kinds have changed.
+pub struct Changes(Vec<Feed>);
+
+impl Changes {
+    /// Waits for the next change. Dropping the future loses nothing. `None` if the store is closed.
+    pub async fn next(&mut self) -> Option<()> {
+        let waiting = self.0.iter_mut().map(|feed| {
+            Box::pin(async move {
+                match feed.next().await {
+                    Ok(_) => Some(()),
+                    Err(ReadError::Compacted { .. }) => {
+                        feed.skip_dropped();
+                        Some(())
+                    }
+                    Err(_) => None,
+                }
+            })
+        });
+        pin!(select_all(waiting)).await.0
+    }
+}
+
+impl Reader {
+    /// Follows the objects of some kinds from now on.
+    fn changes(&self, kinds: &[&'static Kind]) -> Result<Changes, Status> {
+        let after = self.store().current_revision();
+        let feeds = kinds.iter().map(|kind| {
+            let feed = self.store().watch(&self.builtin(kind)?.prefix(""), after);
+            feed.map_err(Status::internal_error)
+        });
+        Ok(Changes(feeds.collect::<Result<_, _>>()?))
+    }
+
+    /// Follows APIServices.
+    pub fn api_service_changes(&self) -> Result<Changes, Status> {
+        self.changes(&[&builtin::API_SERVICE])
+    }
+
+    /// Follows what decides where services lead.
+    pub fn service_changes(&self) -> Result<Changes, Status> {
+        self.changes(&[&builtin::SERVICE, &builtin::ENDPOINT_SLICE])
+    }
+
+    /// All APIServices.
+    pub async fn api_services(&self) -> Result<Vec<Value>, Status> {
+        let definition = self.builtin(&builtin::API_SERVICE)?;
+        self.all_values(&definition).await
+    }
+}
+
+impl Registry {
+    /// Brings the APIServices that the server registers in line with what it serves. `at_start` is true once per server:
+    /// then those of built-in groups are looked at too.
+    pub async fn register_api_services(&self, wanted: &[Registration], at_start: bool) -> Result<(), Status> {
+        let found = self.api_services().await?;
+        let named = |name: &str| found.iter().find(|it| metadata::text(it, "name") == name);
+        let wanted_now = wanted.iter().filter(|it| it.is_custom || at_start);
+        let made = wanted_now.map(|registration| async {
+            match named(&registration.name()) {
+                None => self.create_api_service(registration).await,
+                Some(found) if automanaged(found).is_some() => {
+                    self.correct_api_service(registration, found).await
+                }
+                Some(_) => Ok(()),
+            }
+        });
+        try_join_all(made).await?;
+        let names: HashSet<String> = wanted.iter().map(Registration::name).collect();
+        let surplus = found.iter().filter(|it| match automanaged(it) {
+            Some(ALWAYS) => !names.contains(metadata::text(it, "name")),
+            Some(ON_START) => at_start && !names.contains(metadata::text(it, "name")),
+            _ => false,
+        });
+        try_join_all(surplus.map(|it| self.delete_api_service(it))).await?;
+        Ok(())
+    }
+
+    async fn create_api_service(&self, registration: &Registration) -> Result<(), Status> {
+        let (definition, context) = (
+            self.builtin(&builtin::API_SERVICE)?,
+            WriteContext::by_server(MANAGER),
+        );
+        let name = registration.name();
+        let target = Target::new(&definition, "", &name, Part::Object);
+        match Write::unguarded(self, target, &context)
+            .create(registration.object())
+            .await
+        {
+            // Another server that shares the store may have been faster.
+            Err(status) if !status.is_already_exists() => Err(status),
+            _ => Ok(()),
+        }
+    }
+
+    async fn correct_api_service(&self, registration: &Registration, found: &Value) -> Result<(), Status> {
+        let (spec, label) = (registration.spec(), registration.label());
+        if found["spec"] == spec && automanaged(found) == Some(label) {
+            return Ok(());
+        }
+        let propose = |live: &Live| {
+            let mut object = live.value.clone();
+            object["spec"] = spec.clone();
+            object["metadata"]["labels"][AUTOMANAGED] = json!(label);
+            Ok(object)
+        };
+        self.change_api_service(&registration.name(), Part::Object, propose)
+            .await
+    }
+
+    async fn delete_api_service(&self, found: &Value) -> Result<(), Status> {
+        let (definition, context) = (
+            self.builtin(&builtin::API_SERVICE)?,
+            WriteContext::by_server(MANAGER),
+        );
+        let target = Target::new(&definition, "", metadata::text(found, "name"), Part::Object);
+        let mut write = Write::unguarded(self, target, &context);
+        let deleted = write
+            .delete(&DeleteOptions::default(), DeleteAdmission::Skip)
+            .await;
+        ignore_gone(deleted.map(drop))
+    }
+
+    /// Says whether an APIService can be used: its condition `Available`. One that has been replaced meanwhile, or says so
+    /// already, is left alone. The time of the last transition stays unless the status changes.
+    pub async fn set_api_service_availability(
+        &self,
+        found: &Value,
+        is_available: bool,
+        reason: &str,
+        message: &str,
+    ) -> Result<(), Status> {
+        let status = if is_available { "True" } else { "False" };
+        let is_said = |condition: &Value| {
+            condition["status"] == status && condition["reason"] == reason && condition["message"] == message
+        };
+        if available_condition(found).is_some_and(is_said) {
+            return Ok(());
+        }
+        let now = timestamp(self.clock().now());
+        let propose = |live: &Live| {
+            let mut object = live.value.clone();
+            if object["metadata"]["uid"] != found["metadata"]["uid"] || object["spec"] != found["spec"] {
+                return Ok(object);
+            }
+            let before = available_condition(&object).filter(|before| before["status"] == status);
+            let since = before.map_or_else(|| json!(now), |before| before["lastTransitionTime"].clone());
+            let condition = json!({
+                "type": "Available", "status": status, "lastTransitionTime": since,
+                "reason": reason, "message": message,
+            });
+            let others = object["status"]["conditions"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            let others = others.into_iter().filter(|it| it["type"] != "Available");
+            object["status"]["conditions"] = others.chain([condition]).collect();
+            Ok(object)
+        };
+        self.change_api_service(metadata::text(found, "name"), Part::Status, propose)
+            .await
+    }
+
+    async fn change_api_service(
+        &self,
+        name: &str,
+        part: Part,
+        propose: impl Fn(&Live) -> Result<Value, Status>,
+    ) -> Result<(), Status> {
+        let (definition, context) = (
+            self.builtin(&builtin::API_SERVICE)?,
+            WriteContext::by_server(MANAGER),
+        );
+        let target = Target::new(&definition, "", name, part);
+        let propose = |live: &Live| {
+            let (object, managed) = (propose(live)?, Managed::ByChange);
+            Ok(Proposal { object, managed })
+        };
+        let changed = Write::unguarded(self, target, &context).change(propose).await;
+        ignore_gone(changed.map(drop))
+    }
+}
+
+fn automanaged(service: &Value) -> Option<&str> {
+    service["metadata"]["labels"][AUTOMANAGED].as_str()
+}
+
+/// The condition `Available` of an APIService.
+fn available_condition(service: &Value) -> Option<&Value> {
+    let mut conditions = service["status"]["conditions"].as_array()?.iter();
+    conditions.find(|condition| condition["type"] == "Available")
+}
+
+fn ignore_gone(result: Result<(), Status>) -> Result<(), Status> {
+    match result {
+        Err(status) if !status.is_not_found() => Err(status),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,504 @@
+//! Rules that no recording shows, taken from Kubernetes' own validation: what an object or a change is told.
+
+use crate::recording::{registry, send};
+use crate::refusals::{check, check_change};
+use serde_json::{Value, json};
+
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
+                         and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
+                         validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+#[tokio::test]
+async fn an_api_service_is_named_after_what_it_serves() {
+    let wanted = r#"must be `spec.version+"."+spec.group`: "v1.a.example.com""#;
+    check(
+        "/apis/apiregistration.k8s.io/v1/apiservices",
+        json!({
+            "metadata": {"name": "v1.a.example.com"},
+            "spec": {"group": "a.example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1},
+        }),
+        &[
+            ("/metadata/name", json!("x"), &format!(r#"metadata.name: Invalid value: "x": {wanted}"#)),
+            ("/metadata/name", json!("a/b"), r#"metadata.name: Invalid value: "a/b": may not contain '/'"#),
+            ("/metadata/name", json!(""), "metadata.name: Required value: name or generateName is required"),
+            (
+                "/metadata/generateName",
+                json!("g-"),
+                &format!(r#"metadata.generateName: Invalid value: "g-": {wanted}"#),
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_definition_is_named_after_what_it_defines() {
+    check(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        json!({
+            "metadata": {"name": "things.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object"}}}],
+            },
+        }),
+        &[
+            (
+                "/metadata/name",
+                json!("X"),
+                &format!(
+                    "[metadata.name: Invalid value: \"X\": {SUBDOMAIN}, metadata.name: Invalid value: \"X\": must be \
+                     spec.names.plural+\".\"+spec.group]"
+                ),
+            ),
+            ("/metadata/name", json!(""), "metadata.name: Required value: name or generateName is required"),
+            (
+                "/metadata/generateName",
+                json!("g-"),
+                r#"metadata.generateName: Invalid value: "g-": must be spec.names.plural+"."+spec.group"#,
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn an_address_is_named_after_itself() {
+    let parent = json!({"group": "", "resource": "services", "namespace": "a", "name": "b"});
+    check(
+        "/apis/networking.k8s.io/v1/ipaddresses",
+        json!({"metadata": {"name": "192.168.1.1"}, "spec": {"parentRef": parent}}),
+        &[
+            ("/metadata/name", json!("2001:db8::1"), ""),
+            (
+                "/metadata/name",
+                json!("2001:DB8::1"),
+                r#"metadata.name: Invalid value: "2001:DB8::1": must be in canonical form ("2001:db8::1")"#,
+            ),
+            (
+                "/metadata/name",
+                json!("x"),
+                "metadata.name: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn storage_classes_are_checked_again_when_they_change() {
+    check_change(
+        "/apis/storage.k8s.io/v1/storageclasses",
+        json!({"metadata": {"name": "x"}, "provisioner": "a.example.com"}),
+        &[
+            (
+                "/provisioner",
+                json!(""),
+                "[provisioner: Forbidden: updates to provisioner are forbidden., provisioner: Required value]",
+            ),
+            (
+                "/volumeBindingMode",
+                json!("Later"),
+                "[volumeBindingMode: Unsupported value: \"Later\": supported values: \"Immediate\", \
+                 \"WaitForFirstConsumer\", volumeBindingMode: Invalid value: \"Later\": field is immutable]",
+            ),
+            (
+                "/allowedTopologies",
+                json!([{"matchLabelExpressions": [{"key": "zone", "values": []}]}]),
+                "allowedTopologies[0].matchLabelExpressions[0].values: Required value",
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_cannot_change_is_not_checked_again() {
+    check_change(
+        "/apis/storage.k8s.io/v1/volumeattributesclasses",
+        json!({"metadata": {"name": "x"}, "driverName": "a.example.com", "parameters": {"a": "b"}}),
+        &[
+            (
+                "/driverName",
+                json!(""),
+                "driverName: Forbidden: updates to driverName are forbidden.",
+            ),
+            (
+                "/parameters",
+                json!({}),
+                "parameters: Forbidden: updates to parameters are forbidden.",
+            ),
+        ],
+    )
+    .await;
+    check_change(
+        "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
+        json!({
+            "metadata": {"name": "x"},
+            "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}},
+        }),
+        &[(
+            "/spec/devices/requests/0/name",
+            json!(""),
+            "spec: Invalid value: null: field is immutable",
+        )],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn events_show_what_must_not_change_as_go_does() {
+    let before = json!({
+        "metadata": {"name": "x"}, "eventTime": "2020-01-01T00:00:00.000001Z", "regarding": {"kind": "Pod", "name": "p",
+        "namespace": "default"}, "reason": "Why", "action": "Do", "type": "Normal", "note": "n",
+        "reportingController": "example.com/c", "reportingInstance": "i",
+    });
+    check_change(
+        "/apis/events.k8s.io/v1/namespaces/default/events",
+        before,
+        &[
+            (
+                "/regarding/name",
+                json!("q"),
+                "involvedObject: Invalid value: {\"Kind\":\"Pod\",\"Namespace\":\"default\",\"Name\":\"q\",\"UID\":\"\",\
+                 \"APIVersion\":\"\",\"ResourceVersion\":\"\",\"FieldPath\":\"\"}: field is immutable",
+            ),
+            ("/note", json!(""), "message: Invalid value: \"\": field is immutable"),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn runtime_classes_have_costs_and_tolerations_as_pods_do() {
+    check(
+        "/apis/node.k8s.io/v1/runtimeclasses",
+        json!({"metadata": {"name": "x"}, "handler": "h"}),
+        &[
+            (
+                "/overhead",
+                json!({"podFixed": {"cpu": "-1"}}),
+                "overhead.limits[cpu]: Invalid value: \"-1\": must be greater than or equal to 0",
+            ),
+            (
+                "/scheduling",
+                json!({"tolerations": [{"key": "a", "operator": "Equal", "effect": "Never"}]}),
+                "scheduling.tolerations[0].effect: Unsupported value: \"Never\": supported values: \"NoSchedule\", \
+                 \"PreferNoSchedule\", \"NoExecute\"",
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn an_empty_text_is_no_default_where_the_field_is_a_pointer() {
+    check(
+        "/apis/batch/v1/namespaces/default/jobs",
+        json!({
+            "metadata": {"name": "x"},
+            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}},
+        }),
+        &[(
+            "/spec/completionMode",
+            json!(""),
+            "spec.completionMode: Unsupported value: \"\": supported values: \"NonIndexed\", \"Indexed\"",
+        )],
+    )
+    .await;
+    check(
+        "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+        json!({"metadata": {"name": "x"}, "addressType": "IPv4", "endpoints": [], "ports": [{"port": 80}]}),
+        &[(
+            "/ports/0/protocol",
+            json!(""),
+            "ports[0].protocol: Unsupported value: \"\": supported values: \"SCTP\", \"TCP\", \"UDP\"",
+        )],
+    )
+    .await;
+    check(
+        "/apis/scheduling.k8s.io/v1/priorityclasses",
+        json!({"metadata": {"name": "x"}, "value": 1}),
+        &[("/preemptionPolicy", json!(""), "preemptionPolicy: Required value")],
+    )
+    .await;
+}
+
+/// A definition whose schema has a field `a` of that schema.
+fn definition(schema: Value) -> Value {
+    json!({
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+    })
+}
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+#[tokio::test]
+async fn schemas_that_kubernetes_refuses() {
+    const AT: &str = "spec.validation.openAPIV3Schema";
+    let keys = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k", "k"],
+        "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}});
+    let sets = json!({"type": "array", "x-kubernetes-list-type": "set",
+        "items": {"type": "array", "items": {"type": "string"}}});
+    let field = |schema: Value| json!({"type": "object", "properties": {"a": schema}});
+    for (schema, why) in [
+        (
+            json!({"type": "object", "nullable": true}),
+            "nullable: Forbidden: nullable cannot be true at the root",
+        ),
+        (
+            json!({"type": "object", "additionalProperties": {"type": "string"}}),
+            "additionalProperties: Forbidden: must not be used at the root",
+        ),
+        (
+            json!({"type": "object", "properties": {"kind": {"type": "integer"}}}),
+            "properties[kind].type: Invalid value: \"integer\": must be string",
+        ),
+        (
+            field(keys),
+            "properties[a].x-kubernetes-list-map-keys: Invalid value: [\"k\",\"k\"]: must not contain duplicate entries",
+        ),
+        (field(sets), ""),
+    ] {
+        let why = if why.is_empty() {
+            String::new()
+        } else {
+            format!("{AT}.{why}")
+        };
+        check(
+            DEFINITIONS,
+            definition(schema),
+            &[("/metadata/labels", json!({}), &why)],
+        )
+        .await;
+    }
+    let dialect = field(json!({"type": "string", "$schema": "x"}));
+    let why = format!("{AT}: Invalid value: \"\": OpenAPIV3Schema 'schema' is not supported");
+    check(
+        DEFINITIONS,
+        definition(dialect),
+        &[("/metadata/labels", json!({}), &why)],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn paths_that_kubernetes_refuses() {
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "a": {"type": "string"}, "m": {"type": "object", "additionalProperties": {"type": "string"}}}}}});
+    let selectable = |path: &str| json!([{"jsonPath": path}]);
+    let why = |path: &str, why: &str| {
+        let at = "spec.selectableFields[0].jsonPath: Invalid value:";
+        format!("{at} {path:?}: is an invalid path: {why}")
+    };
+    let scale = |path: &str| json!({"scale": {"specReplicasPath": path, "statusReplicasPath": ".status.n"}});
+    check(
+        DEFINITIONS,
+        definition(schema),
+        &[
+            ("/spec/versions/0/selectableFields", selectable(".spec.m.x"), ""),
+            (
+                "/spec/versions/0/selectableFields",
+                selectable("spec.a"),
+                &why("spec.a", "expected [ or . but got: spec"),
+            ),
+            (
+                "/spec/versions/0/selectableFields",
+                selectable(".spec.a[0]"),
+                &why(".spec.a[0]", "array notation is not allowed"),
+            ),
+            (
+                "/spec/versions/0/selectableFields",
+                selectable(".spec.a."),
+                &why(".spec.a.", "unexpected end of JSON path"),
+            ),
+            (
+                "/spec/versions/0/selectableFields",
+                selectable(".spec.b"),
+                &why(".spec.b", "does not refer to a valid field"),
+            ),
+            ("/spec/versions/0/subresources", scale(".spec.n[0]"), ""),
+            (
+                "/spec/versions/0/subresources",
+                scale(".spec"),
+                "spec.subresources.scale.specReplicasPath: Invalid value: \".spec\": should be a json path under .spec",
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn objects_within_custom_objects_are_objects() {
+    let registry = registry().await;
+    let schema = json!({"type": "object", "properties": {
+        "e": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+        "s": {"type": "string", "minLength": 2, "pattern": "^[a-z]+$"},
+        "i": {"x-kubernetes-int-or-string": true},
+        "o": {"type": "object", "properties": {"n": {"type": "integer"}}, "allOf": [{"required": ["n"]}, {}]},
+    }});
+    send(&registry, "POST", DEFINITIONS, definition(schema))
+        .await
+        .expect("a definition");
+    for (field, value, why) in [
+        (
+            "e",
+            json!({"apiVersion": "a/b/c", "kind": "Pod"}),
+            "e.apiVersion: Invalid value: \"a/b/c\": unexpected GroupVersion string: a/b/c",
+        ),
+        (
+            "e",
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a/b"}}),
+            "e.metadata.name: Invalid value: \"a/b\": may not contain '/'",
+        ),
+        (
+            "e",
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}}),
+            "",
+        ),
+        // Of a text, the first thing that is wrong is said; of a number or text, that it is neither.
+        (
+            "s",
+            json!("A"),
+            "s: Invalid value: \"A\": s in body should be at least 2 chars long",
+        ),
+        (
+            "i",
+            json!(1.5),
+            "i: Invalid value: \"number\": i in body must be of type integer,string: \"number\"",
+        ),
+        (
+            "o",
+            json!({}),
+            "[o.n: Required value, <nil>: Invalid value: \"\": \"o\" must validate all the schemas (allOf)]",
+        ),
+    ] {
+        let object =
+            json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "x"}, field: value});
+        let told = match send(
+            &registry,
+            "POST",
+            "/apis/example.com/v1/things?dryRun=All",
+            object,
+        )
+        .await
+        {
+            Ok(_) => String::new(),
+            Err(status) => status
+                .message
+                .split_once(" is invalid: ")
+                .unwrap_or_default()
+                .1
+                .to_owned(),
+        };
+        assert_eq!(told, why, "{field} {value}");
+    }
+}
+
+#[tokio::test]
+async fn windows_has_users_of_its_own() {
+    let user = |why: &str| format!("spec.securityContext.windowsOptions.runAsUserName: Invalid value: {why}");
+    check(
+        "/api/v1/namespaces/default/pods",
+        json!({"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
+        &[
+            ("/spec/securityContext", json!({"windowsOptions": {"runAsUserName": "DOMAIN\\me"}}), ""),
+            (
+                "/spec/securityContext",
+                json!({"windowsOptions": {"runAsUserName": ""}}),
+                &user("\"\": runAsUserName cannot be an empty string"),
+            ),
+            (
+                "/spec/securityContext",
+                json!({"windowsOptions": {"runAsUserName": "a\\.."}}),
+                &user("\"a\\\\..\": runAsUserName's User cannot contain only periods or spaces"),
+            ),
+            (
+                "/spec/securityContext",
+                json!({"windowsOptions": {"hostProcess": true}}),
+                "spec.hostNetwork: Invalid value: false: hostNetwork must be true if pod contains any hostProcess \
+                 containers",
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn files_of_trust_bundles_and_certificates() {
+    let source = |source: Value| json!([{"name": "v", "projected": {"sources": [source]}}]);
+    let at = |why: &str| format!("spec.volumes[0].projected.sources[0].{why}");
+    check(
+        "/api/v1/namespaces/default/pods",
+        json!({"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
+        &[
+            ("/spec/volumes", source(json!({"clusterTrustBundle": {"name": "a", "path": "p"}})), ""),
+            (
+                "/spec/volumes",
+                source(json!({"clusterTrustBundle": {"path": "p"}})),
+                &at("clusterTrustBundle: Required value: either name or signerName must be specified"),
+            ),
+            (
+                "/spec/volumes",
+                source(json!({"clusterTrustBundle": {"signerName": "x", "path": "p"}})),
+                &at("clusterTrustBundle.signerName: Invalid value: \"x\": must be a fully qualified domain and path of \
+                     the form 'example.com/signer-name'"),
+            ),
+            (
+                "/spec/volumes",
+                source(json!({"podCertificate": {"signerName": "a.b/c", "keyType": "ED25519"}})),
+                &at("podCertificate: Required value: specify at least one of credentialBundlePath, keyPath, and \
+                     certificateChainPath"),
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_gated_pod_can_ask_more_of_its_nodes() {
+    let zone = json!({"key": "zone", "operator": "In", "values": ["a"]});
+    let disk = json!({"key": "disk", "operator": "Exists"});
+    let terms = |terms: Value| json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});
+    const AT: &str =
+        "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+    let pod = json!({
+        "metadata": {"name": "x"},
+        "spec": {
+            "containers": [{"name": "c", "image": "i"}],
+            "schedulingGates": [{"name": "g"}],
+            "affinity": terms(json!([{"matchExpressions": [zone]}])),
+        },
+    });
+    check_change(
+        "/api/v1/namespaces/default/pods",
+        pod,
+        &[
+            ("/spec/affinity", terms(json!([{"matchExpressions": [zone, disk]}])), ""),
+            (
+                "/spec/affinity",
+                terms(json!([{"matchExpressions": [disk]}])),
+                &format!(
+                    "{AT}[0]: Invalid value: {{\"MatchExpressions\":[{{\"Key\":\"disk\",\"Operator\":\"Exists\",\
+                     \"Values\":null}}],\"MatchFields\":null}}: only additions are allowed (no mutations or deletions)"
+                ),
+            ),
+            (
+                "/spec/affinity",
+                terms(json!([{"matchExpressions": [zone]}, {"matchExpressions": [disk]}])),
+                &format!(
+                    "{AT}: Invalid value: [{{\"MatchExpressions\":[{{\"Key\":\"zone\",\"Operator\":\"In\",\"Values\":\
+                     [\"a\"]}}],\"MatchFields\":null}},{{\"MatchExpressions\":[{{\"Key\":\"disk\",\"Operator\":\
+                     \"Exists\",\"Values\":null}}],\"MatchFields\":null}}]: no additions/deletions to non-empty \
+                     NodeSelectorTerms list are allowed"
+                ),
+            ),
+        ],
+    )
+    .await;
+}
