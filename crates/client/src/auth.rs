@@ -1,7 +1,7 @@
-//! Who we are, said with every request: the `Authorization` header, a client certificate, impersonation headers.
+//! Authentication of requests: the `Authorization` header, a client certificate, impersonation headers.
 //!
-//! In flow [`Credentials`], out flows a [`Proof`] that is good now. Tokens in files are re-read, exec plugins are
-//! run again when their credential expires, and a 401 makes both look again at once. Nothing is ever printed.
+//! [`Credentials`] become a [`Proof`] that is valid now. Token files are read again, exec plugins are run again when
+//! their credential expires, and a 401 refreshes both at once. Credentials are never printed.
 
 pub(crate) mod exec;
 mod token_file;
@@ -21,7 +21,7 @@ use crate::tls::Identity;
 use exec::ExecPlugin;
 use token_file::TokenFile;
 
-/// Why no credential could be had.
+/// The reason no credential is available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthError {
@@ -30,13 +30,13 @@ pub enum AuthError {
     TokenFile {
         /// The file.
         path: String,
-        /// Why.
+        /// The error.
         source: std::io::Error,
     },
     /// A credential has characters that no header can carry.
     #[error("the credential from {from} cannot be sent in a header")]
     NotAHeader {
-        /// Where it came from.
+        /// Its source.
         from: String,
     },
     /// A credential plugin failed.
@@ -44,12 +44,12 @@ pub enum AuthError {
     Exec {
         /// The program.
         command: String,
-        /// What went wrong.
+        /// The error.
         reason: String,
     },
 }
 
-/// The identity of one client.
+/// The credentials of one client.
 pub(crate) struct Auth {
     source: Source,
     impersonation: HeaderMap,
@@ -61,18 +61,18 @@ enum Source {
     Exec(Arc<ExecPlugin>),
 }
 
-/// What is sent to prove who we are.
+/// The credential sent with a request.
 #[derive(Clone, Default)]
 pub(crate) struct Proof {
     authorization: Option<HeaderValue>,
-    /// A certificate for the TLS handshake, where a plugin issued one.
+    /// A certificate for the TLS handshake, if a plugin issued one.
     pub(crate) identity: Option<Identity>,
-    /// Tells one credential from the next.
+    /// Distinguishes one credential from the next.
     serial: u64,
 }
 
 impl Auth {
-    /// Calls of plugins are counted in `metrics`.
+    /// Plugin calls are counted in `metrics`.
     pub(crate) fn new(
         credentials: &Credentials,
         impersonate: &Impersonate,
@@ -84,7 +84,7 @@ impl Auth {
         })
     }
 
-    /// The credential that is good now; runs a plugin or reads a file if it must.
+    /// The currently valid credential; runs a plugin or reads a file if necessary.
     pub(crate) async fn proof(&self) -> Result<Proof, AuthError> {
         match &self.source {
             Source::Fixed(proof) => Ok(proof.clone()),
@@ -93,7 +93,7 @@ impl Auth {
         }
     }
 
-    /// The server did not accept `proof`. Returns whether there may be a better one.
+    /// The server rejected `proof`. Returns true if there may be a newer one.
     pub(crate) async fn rejected(&self, proof: &Proof) -> bool {
         match &self.source {
             Source::Fixed(_) => false,
@@ -105,7 +105,7 @@ impl Auth {
         }
     }
 
-    /// Puts the proof into a request. A header the caller has set stays as it is.
+    /// Adds the credential to a request. A header set by the caller takes precedence.
     pub(crate) fn apply(&self, proof: &Proof, headers: &mut HeaderMap) {
         if let Some(value) = &proof.authorization
             && !headers.contains_key(AUTHORIZATION)
@@ -160,7 +160,7 @@ fn sensitive(text: &str, from: &str) -> Result<HeaderValue, AuthError> {
     Ok(value)
 }
 
-/// What may stand in a header name as it is; the rest of an extra attribute's key is percent-encoded.
+/// Characters of an extra attribute's key that are percent-encoded in a header name.
 const HEADER_KEY: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'!')
     .remove(b'#')

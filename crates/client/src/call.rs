@@ -1,4 +1,4 @@
-//! A request that is sent when it is awaited, so that options need only be said where there are any.
+//! A request that is sent when it is awaited, with optional options.
 //!
 //! ```no_run
 //! # use watchkeeper_client::{Client, Error, ResourceType};
@@ -21,14 +21,14 @@ use watchkeeper_meta::ApplyOptions;
 
 use crate::error::Error;
 
-/// A request with options `O`, sent when it is awaited, that is answered with a `T`.
+/// A request with options `O` and result `T`, sent when it is awaited.
 #[must_use = "a request is sent when it is awaited"]
 pub struct Call<'a, O: Clone, T> {
     options: Option<Cow<'a, O>>,
     state: State<'a, O, T>,
 }
 
-/// Builds the request and sends it.
+/// Builds and sends the request.
 type Sender<'a, O, T> = Box<dyn FnOnce(&O) -> BoxFuture<'a, Result<T, Error>> + Send + 'a>;
 
 enum State<'a, O, T> {
@@ -45,7 +45,7 @@ impl<'a, O: Clone + Default, T> Call<'a, O, T> {
         }
     }
 
-    /// With these options instead of the default ones.
+    /// Sets the options; without this call the defaults apply.
     pub fn with(self, options: &'a O) -> Self {
         Self {
             options: Some(Cow::Borrowed(options)),
@@ -53,7 +53,7 @@ impl<'a, O: Clone + Default, T> Call<'a, O, T> {
         }
     }
 
-    /// Makes something else of the answer.
+    /// Converts the result.
     pub(crate) fn then<U>(
         self,
         answer: impl FnOnce(Result<T, Error>) -> Result<U, Error> + Send + 'a,
@@ -78,7 +78,7 @@ impl<'a, O: Clone + Default, T> Call<'a, O, T> {
 }
 
 impl<T> Call<'_, ApplyOptions, T> {
-    /// Takes fields from other managers instead of reporting a conflict. Controllers do: what they apply is theirs.
+    /// Takes fields from other managers instead of reporting a conflict, as controllers usually do.
     pub fn force(mut self) -> Self {
         self.options.get_or_insert_default().to_mut().force = true;
         self

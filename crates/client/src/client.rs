@@ -1,10 +1,10 @@
-//! One server, one identity, any request: the core on which every other client stands.
+//! The client of one server with one identity: all other clients are built on it.
 //!
 //! ```text
 //! send ▶ rate limit ▶ credential ▶ transport ▶ warnings ▶ 401? renew once ▶ Retry-After? wait and repeat ▶ answer
 //! ```
-//! In flows an `http::Request` whose URI is a path and query, out flows a response with a 2xx status whose body is
-//! still arriving, or an [`Error`] that says what was asked of whom.
+//! It takes an `http::Request` whose URI is a path and query, and returns a response with a 2xx status whose body is
+//! still arriving, or an [`Error`] that names the request.
 
 mod call;
 
@@ -18,7 +18,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, h
 use hyper_util::rt::TokioIo;
 
 use crate::auth::Auth;
-use crate::config::{Config, ConfigError, Credentials, is_this_machine};
+use crate::config::{Config, ConfigError, Credentials};
 use crate::error::{Error, ErrorKind, chain};
 use crate::learnt::Learnt;
 use crate::metrics::RequestMetrics;
@@ -37,45 +37,42 @@ struct Inner {
     bucket: Option<Bucket>,
     /// Scheme and authority of the server.
     origin: String,
-    /// Host and port, under which requests are counted.
+    /// Host and port, as labelled in metrics.
     host: String,
-    /// What stands in front of every path.
+    /// The prefix of every path.
     prefix: String,
     namespace: String,
-    /// `None` where it cannot stand in a header.
+    /// `None` if it is not a valid header value.
     user_agent: Option<HeaderValue>,
-    /// Ask for compressed answers.
+    /// Request compressed answers.
     gzip: bool,
     learnt: Learnt,
     options: ClientOptions,
 }
 
-/// Enough for whoever asks alone. What comes in crowds is better off together: each more takes processor time.
-const NEAR_CONNECTIONS: usize = 1;
-
 /// Receives the warnings of every response.
 pub type WarningHandler = Arc<dyn Fn(&Warning) + Send + Sync>;
 
-/// How a client behaves, whatever its server.
+/// Options of a client, independent of its server.
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// The `User-Agent` of every request; servers name field managers after its first part.
+    /// The `User-Agent` of every request; servers derive field managers from its first part.
     pub user_agent: String,
-    /// The most any request but a watch may take, retries included; also sent to the server. `None`: no limit.
+    /// The time limit of any request but a watch, retries included; also sent to the server. `None`: no limit.
     pub timeout: Option<Duration>,
-    /// How fast to ask; watches are exempt. `None`, the default: no limit. Servers share out their time themselves, by
-    /// priority and fairness, and a limit here holds up those who have work to do: with client-go's five requests a
-    /// second, the smallest operator waits for most of its start. `Some(RateLimit::default())` is client-go's limit.
+    /// The client-side rate limit; watches are exempt. By default none: servers have priority and fairness, and a
+    /// limit here delays work. With client-go's five requests a second, the smallest operator spends most of its
+    /// start waiting. `Some(RateLimit::default())` is client-go's limit.
     pub rate_limit: Option<RateLimit>,
-    /// Who hears of warnings, those about caches included; by default the others are logged.
+    /// The handler of `Warning` headers, those about caches included; by default the others are logged.
     pub warnings: WarningHandler,
-    /// Where requests are counted; nowhere by default.
+    /// The metrics of requests; by default none.
     pub metrics: Option<Arc<RequestMetrics>>,
-    /// The most HTTP/1.1 connections that requests other than watches have for themselves where the server is on this
-    /// machine: there it takes less time than sharing HTTP/2 does, which is used when all of them are busy or others
-    /// wait for answers on it. 0: always. By default one, which serves whoever asks alone.
-    pub near_connections: usize,
-    /// How much of each request is logged, as client-go's `-v`: 6 status and time, 7 request headers, 8 response
+    /// Whether a lone request, other than a watch, to a server on this machine takes an HTTP/1.1 connection instead of
+    /// sharing HTTP/2 with the watches: both ends need a third less CPU time for it. On by default. Turn it off for a
+    /// tunnel to a remote server, if one connection more matters.
+    pub loopback_http1: bool,
+    /// The verbosity of the request log, as client-go's `-v`: 6 status and time, 7 request headers, 8 response
     /// headers and the start of bodies, 9 a curl line and timings, 10 whole bodies. Secrets are masked.
     pub verbosity: u8,
 }
@@ -88,7 +85,7 @@ impl Default for ClientOptions {
             rate_limit: None,
             warnings: Arc::new(Warning::log),
             metrics: None,
-            near_connections: NEAR_CONNECTIONS,
+            loopback_http1: true,
             verbosity: 0,
         }
     }
@@ -100,27 +97,27 @@ impl fmt::Debug for ClientOptions {
             .field("user_agent", &self.user_agent)
             .field("timeout", &self.timeout)
             .field("rate_limit", &self.rate_limit)
-            .field("near_connections", &self.near_connections)
+            .field("loopback_http1", &self.loopback_http1)
             .field("verbosity", &self.verbosity)
             .finish_non_exhaustive()
     }
 }
 
-/// How one request is sent.
+/// Options of one request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SendOptions {
-    /// The most this request may take; overrides the client's.
+    /// The time limit of this request; overrides the client's.
     pub timeout: Option<Duration>,
-    /// A stream without end: exempt from the rate limit and from the client's timeout.
+    /// An endless stream: exempt from the rate limit and from the client's timeout.
     pub watch: bool,
-    /// Exempt from the rate limit, for few requests that come together.
+    /// Exempt from the rate limit, for a small burst of requests.
     pub unthrottled: bool,
 }
 
 impl Client {
-    /// Reads certificates and checks settings; opens no connection.
+    /// Reads certificates and checks the settings; opens no connection.
     pub fn new(config: &Config, options: ClientOptions) -> Result<Self, ConfigError> {
-        // Credentials go over TLS only, as in client-go: on plain HTTP anyone could read them.
+        // Credentials are sent over TLS only, as in client-go: plain HTTP would disclose them.
         let https = config.server.scheme_str() == Some("https");
         let credentials = if https {
             &config.credentials
@@ -152,9 +149,8 @@ impl Client {
     }
 
     fn build(connector: Connector, auth: Auth, config: &Config, options: ClientOptions) -> Self {
-        // Packing and unpacking only pays where the wire is slower than the processors.
-        let near = matches!(connector, Connector::InProcess(_))
-            || is_this_machine(config.server.host().unwrap_or_default());
+        // Compression only pays if the network is slower than the CPUs.
+        let gzip = config.compression && !connector.is_local();
         let authority = config.server.authority().map(|authority| authority.as_str());
         let authority = authority.unwrap_or_default();
         Self(Arc::new(Inner {
@@ -165,19 +161,24 @@ impl Client {
             prefix: config.server.path().trim_end_matches('/').to_owned(),
             namespace: config.namespace.clone(),
             user_agent: HeaderValue::from_str(&options.user_agent).ok(),
-            gzip: config.compression && !near,
+            gzip,
             learnt: Learnt::default(),
-            pool: Pool::new(connector, config.server.clone(), options.near_connections),
+            pool: Pool::new(connector, config.server.clone(), options.loopback_http1),
             options,
         }))
     }
 
-    /// The namespace used when none is asked for.
+    /// The namespace used if none is given.
     pub fn default_namespace(&self) -> &str {
         &self.0.namespace
     }
 
-    /// The most a request may take unless it says otherwise.
+    /// The URL of the server, without credentials.
+    pub fn server_url(&self) -> String {
+        self.url("")
+    }
+
+    /// The default time limit of a request.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         self.0.options.timeout
     }
@@ -186,14 +187,14 @@ impl Client {
         &self.0.learnt
     }
 
-    /// Connections open now: watches share one until its streams run out.
+    /// The number of open connections. Watches share one until its streams are used up.
     pub fn open_connections(&self) -> usize {
         self.0.pool.open_connections()
     }
 
     /// Sends a request whose URI is a path and query; returns a 2xx answer whose body is still arriving.
     ///
-    /// The future is boxed: a program that awaits it does not compile credentials, retries and transport again.
+    /// The future is boxed, so that programs that await it do not compile credentials, retries and transport again.
     pub fn send<'a>(
         &'a self,
         request: Request<Bytes>,
@@ -208,7 +209,7 @@ impl Client {
         })
     }
 
-    /// `GET` of a path; the whole body, but no more than `limit` bytes.
+    /// `GET` of a path; returns the whole body, up to `limit` bytes.
     pub async fn get_raw(&self, path: &str, limit: usize) -> Result<Bytes, Error> {
         let uri: Uri = path
             .parse()
@@ -232,8 +233,7 @@ impl Client {
         format!("{}{}{path}", self.0.origin, self.0.prefix)
     }
 
-    /// Sends a request on an HTTP/1.1 connection of its own that leaves HTTP with the answer, which must come within
-    /// 45 seconds.
+    /// Sends an upgrade request on its own HTTP/1.1 connection. The answer must come within 45 seconds.
     pub async fn upgrade(&self, request: Request<Bytes>) -> Result<Response<Box<dyn Io>>, Error> {
         let mut call = Call::new(
             &self.0,
@@ -255,8 +255,8 @@ impl Client {
 }
 
 impl Inner {
-    /// The path to ask for, where it is another than was given: with what stands in front of every path, and with
-    /// the client's time limit, unless the request brings its own for the server.
+    /// The path to request, if it differs from the given one: with the prefix, and with the client's timeout unless
+    /// the request has its own.
     fn path(&self, uri: &Uri, watch: bool) -> Option<String> {
         let query = uri.query().unwrap_or_default();
         let limited = query.split('&').any(|pair| pair.starts_with("timeout="));
@@ -285,7 +285,7 @@ impl Inner {
         }
     }
 
-    /// What every response goes through.
+    /// Processes the headers of every response.
     fn receive(&self, response: &mut Response<Body>) {
         for warning in warnings(response.headers()) {
             (self.options.warnings)(&warning);
@@ -302,7 +302,7 @@ impl Inner {
     }
 }
 
-/// Whole seconds as `30s`, anything else in milliseconds: both are durations to Go.
+/// Whole seconds as `30s`, anything else in milliseconds; Go parses both.
 fn go_duration(duration: Duration) -> String {
     match duration.subsec_nanos() {
         0 => format!("{}s", duration.as_secs()),
@@ -310,7 +310,7 @@ fn go_duration(duration: Duration) -> String {
     }
 }
 
-/// `program/version (system/processor) watchkeeper/version`, in the form client-go has.
+/// `program/version (system/processor) watchkeeper/version`, as in client-go.
 fn default_user_agent() -> String {
     let program = std::env::args_os().next();
     let program = program

@@ -1,8 +1,8 @@
-//! Where the server is and who we are: from kubeconfig files, the environment or the service account of a pod.
+//! Configuration: server and user, from kubeconfig files, the environment or the service account of a pod.
 //!
-//! In flow files and variables, out flows a [`Config`]. Everything is read from an explicit [`Environment`], so a
-//! test needs no global state. No connection is opened and no credential is proven here; files that may rotate
-//! (tokens, certificates) stay paths and are read when they are used.
+//! Files and variables become a [`Config`]. Everything is read from an explicit [`Environment`], so tests need no
+//! global state. No connection is opened and no credential is verified here. Files that may rotate (tokens,
+//! certificates) stay paths and are read when they are used.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), watchkeeper_client::ConfigError> {
@@ -36,31 +36,31 @@ pub use overrides::Overrides;
 pub(crate) use proxy::is_this_machine;
 pub use proxy::{Proxy, ProxyLogin};
 
-/// Everything needed to reach one server as one user.
+/// The server and the user of a client.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The server: scheme, host, port and an optional path in front of every request's path.
+    /// The server: scheme, host, port and an optional prefix of every path.
     pub server: Uri,
-    /// The namespace used when none is asked for.
+    /// The namespace used if none is given.
     pub namespace: String,
-    /// Whom to trust, and the client certificate.
+    /// Trusted authorities, and the client certificate.
     pub tls: TlsConfig,
-    /// What goes into the `Authorization` header.
+    /// The credentials for the `Authorization` header.
     pub credentials: Credentials,
-    /// Whom to act as.
+    /// The user to impersonate.
     pub impersonate: Impersonate,
-    /// The proxy between us and the server.
+    /// The proxy.
     pub proxy: Option<Proxy>,
-    /// Whether answers may come compressed.
+    /// True if answers may be compressed.
     pub compression: bool,
 }
 
-/// Whom to trust, and the certificate to show.
+/// Trusted authorities, and the client certificate.
 #[derive(Clone, Debug, Default)]
 pub struct TlsConfig {
     /// The trusted certificates; `None` means those of the operating system.
     pub authority: Option<Material>,
-    /// The name to expect in the server's certificate; `None` means the URL's host.
+    /// The name expected in the server's certificate; `None` means the URL's host.
     pub server_name: Option<String>,
     /// Trust any certificate.
     pub insecure_skip_verify: bool,
@@ -77,28 +77,28 @@ pub struct IdentityConfig {
     pub key: Material,
 }
 
-/// Something that is either here or in a file. Files are read again when they change.
+/// Bytes, inline or in a file. Files are read again when they change.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Material {
-    /// The bytes themselves.
+    /// The bytes.
     Inline(Arc<[u8]>),
-    /// Where the bytes are.
+    /// The file.
     File(PathBuf),
 }
 
-/// What goes into the `Authorization` header.
+/// The credentials for the `Authorization` header.
 #[derive(Clone, Debug, Default)]
 pub enum Credentials {
-    /// Nothing: a client certificate may still say who we are.
+    /// None; a client certificate may still identify the user.
     #[default]
     Anonymous,
     /// A bearer token that does not change.
     Token(Secret),
-    /// A file with a bearer token, read again as it changes.
+    /// A file with a bearer token, read again when it changes.
     TokenFile {
         /// The file.
         path: PathBuf,
-        /// The token for as long as the file cannot be read, as client-go has it where a kubeconfig names both.
+        /// The token used while the file cannot be read, as in client-go if a kubeconfig has both.
         fallback: Option<Secret>,
     },
     /// User name and password.
@@ -112,16 +112,16 @@ pub enum Credentials {
     Exec(ExecCredentials),
 }
 
-/// A credential plugin and what it is told.
+/// A credential plugin and its input.
 #[derive(Clone, Default)]
 pub struct ExecCredentials {
     /// The program and how to call it.
     pub plugin: ExecConfig,
-    /// The cluster, as the plugin's protocol describes it; `None` if it shall not know.
+    /// The cluster information for the plugin; `None` if it gets none.
     pub cluster: Option<serde_json::Value>,
 }
 
-/// Whom to act as, if the server allows it. All empty: ourselves.
+/// The user to impersonate. Empty: none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Impersonate {
     /// User name.
@@ -134,22 +134,22 @@ pub struct Impersonate {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// Why there is no configuration.
+/// The reason there is no configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The file asked for does not exist.
+    /// The requested file does not exist.
     #[error("kube config file not found: {}", path.display())]
     NotFound {
         /// The file.
         path: PathBuf,
     },
-    /// A file is there but cannot be read.
+    /// A file cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: std::io::Error,
     },
     /// A file cannot be written.
@@ -157,7 +157,7 @@ pub enum ConfigError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: std::io::Error,
     },
     /// A file is neither YAML nor JSON.
@@ -165,67 +165,67 @@ pub enum ConfigError {
     Syntax {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// The error and its place.
         reason: String,
     },
-    /// One field is wrong.
+    /// A field is invalid.
     #[error("{}: {field}: {reason}", path.display())]
     Field {
         /// The file.
         path: PathBuf,
         /// The field, as `users[dev].user.client-key-data`.
         field: String,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
     },
-    /// A context, cluster or user is asked for that no file has.
+    /// The requested context, cluster or user is in no file.
     #[error("{what} {name:?} is in no kubeconfig file; there are: {known}")]
     Unknown {
         /// `context`, `cluster` or `user`.
         what: &'static str,
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The known names.
         known: String,
     },
-    /// No context is current and none was asked for.
+    /// No context is current and none was requested.
     #[error("no current context is set; there are: {known}")]
     NoContext {
-        /// The names there are.
+        /// The known names.
         known: String,
     },
-    /// Nothing was found anywhere.
+    /// There is neither a kubeconfig file nor a service account.
     #[error("no configuration: no kubeconfig file ({looked}) and no service account")]
     Nothing {
-        /// The places where files were expected.
+        /// The paths that were tried.
         looked: String,
     },
-    /// In-cluster configuration was asked for outside a cluster.
+    /// In-cluster configuration was requested outside a cluster.
     #[error("not in a cluster: {reason}")]
     NotInCluster {
-        /// What is missing.
+        /// The missing part.
         reason: String,
     },
     /// Certificates, keys or a name that TLS cannot use.
     #[error("{what}: {reason}")]
     Tls {
-        /// Which of them, with its file.
+        /// The part, with its file.
         what: String,
-        /// Why.
+        /// The error.
         reason: String,
     },
-    /// A setting contradicts another or cannot be used.
+    /// A setting is invalid or contradicts another.
     #[error("{field}: {reason}")]
     Invalid {
         /// The setting.
         field: &'static str,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
     },
 }
 
 impl Config {
-    /// A server and nobody in particular; fill in the rest.
+    /// A server without credentials; fill in the rest.
     pub fn new(server: Uri) -> Self {
         Self {
             server,
@@ -240,14 +240,14 @@ impl Config {
 }
 
 impl Impersonate {
-    /// Whether we act as ourselves.
+    /// True if nobody is impersonated.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
 impl Material {
-    /// The bytes as they are now; `what` names them in errors.
+    /// The current bytes; `what` names them in errors.
     pub fn read(&self, what: &'static str) -> Result<Arc<[u8]>, ConfigError> {
         match self {
             Self::Inline(bytes) => Ok(bytes.clone()),
@@ -262,7 +262,7 @@ impl Material {
 }
 
 impl fmt::Debug for ExecCredentials {
-    /// Without what the plugin is told, which may include settings only it should see.
+    /// Omits the plugin's input, which may include secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExecCredentials")
             .field("plugin", &self.plugin)

@@ -1,16 +1,16 @@
-//! Read, change, write, and again if someone else was faster.
+//! Retries read-modify-write cycles on conflict.
 
 use std::time::Duration;
 
 use crate::error::Error;
 
-/// Attempts, as client-go.
+/// The number of attempts, as in client-go.
 const ATTEMPTS: usize = 5;
 
-/// The pause between two attempts, lengthened by up to a tenth so that two rivals fall out of step.
+/// The pause between two attempts, extended by up to a tenth so that two writers fall out of step.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Runs `attempt` until it does not conflict, at most five times. Each attempt must read the object anew.
+/// Runs `attempt` until it does not conflict, at most five times. Each attempt must read the object again.
 ///
 /// ```no_run
 /// # use watchkeeper_client::{retry_on_conflict, DynamicApi, Error};

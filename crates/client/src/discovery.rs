@@ -1,10 +1,9 @@
-//! What a server serves: groups, versions, resources and their names.
+//! Discovery: the groups, versions and resources of a server.
 //!
-//! Two requests (`/api` and `/apis`) tell everything where the server has aggregated discovery; else each version
-//! of each group is asked. A group that cannot be told about is a failure beside the rest, never instead of it. The
-//! rate limit does not apply: there are few requests, and at most ten at once.
-//! [`Discovery`] is one look; [`DiscoveryClient`] remembers it, asks again by `ETag`, and finds resources by any of
-//! their names.
+//! With aggregated discovery, two requests (`/api` and `/apis`) return everything; otherwise each version of each
+//! group is requested. A group that cannot be read is reported beside the others, never instead of them. The rate
+//! limit does not apply: there are few requests, and at most ten at once. [`Discovery`] is one result;
+//! [`DiscoveryClient`] caches it, revalidates it by `ETag`, and finds resources by any of their names.
 
 mod aggregated;
 mod cache;
@@ -18,7 +17,7 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use watchkeeper_meta::GroupVersion;
+use watchkeeper_meta::{GroupVersion, Resource};
 
 pub use cache::{DiscoveryClient, DiscoveryOptions};
 pub use mapper::MapError;
@@ -28,19 +27,18 @@ use crate::client::{Client, SendOptions};
 use crate::error::{Error, ErrorKind};
 use crate::transport::Body;
 
-/// The most one document may take, as in client-go: servers ask others for theirs while we wait.
+/// The time limit of one document, as in client-go: the server may ask aggregated servers meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(32);
 
-/// The largest document that is read; a large cluster's has about one megabyte.
+/// The largest document that is read; that of a large cluster has about one megabyte.
 const MAX_DOCUMENT: usize = 64 << 20;
 
-/// What a server serves, in its own order: the core group first, preferred versions first, those it has only stale
-/// information about last.
+/// The resources of a server, in its own order: the core group first, preferred versions first, stale versions last.
 #[derive(Clone, Debug, Default)]
 pub struct Discovery {
     /// The groups.
     pub groups: Vec<ApiGroup>,
-    /// The versions whose resources could not be told; what is known of them is in `groups` all the same.
+    /// The versions whose resources could not be read; what is known of them is still in `groups`.
     pub failures: Vec<DiscoveryFailure>,
 }
 
@@ -58,20 +56,20 @@ pub struct ApiGroup {
 pub struct ApiVersion {
     /// Its name: `v1`.
     pub version: String,
-    /// What it serves.
+    /// Its resources.
     pub resources: Vec<ApiResource>,
 }
 
-/// A version that could not be told about.
+/// A version that could not be read.
 #[derive(Clone, Debug)]
 pub struct DiscoveryFailure {
-    /// Which one.
+    /// The version.
     pub group_version: GroupVersion,
-    /// Why.
+    /// The error.
     pub reason: String,
 }
 
-/// What `/version` says. It is written as it was read.
+/// The answer of `/version`. It serializes as it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
@@ -80,13 +78,13 @@ pub struct ServerVersion {
     pub major: String,
     /// `37`.
     pub minor: String,
-    /// The version it behaves like, where it says so: `1`.
+    /// The emulated version, if stated: `1`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub emulation_major: String,
     /// `37`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub emulation_minor: String,
-    /// The oldest version it can work together with, where it says so: `1`.
+    /// The oldest compatible version, if stated: `1`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub min_compatibility_major: String,
     /// `36`.
@@ -98,7 +96,7 @@ pub struct ServerVersion {
     pub git_commit: String,
     /// `clean`.
     pub git_tree_state: String,
-    /// When it was built.
+    /// The build date.
     pub build_date: String,
     /// The compiler's version.
     pub go_version: String,
@@ -109,7 +107,7 @@ pub struct ServerVersion {
 }
 
 impl Client {
-    /// Asks the server what it serves.
+    /// Requests the resources of the server.
     pub async fn discover(&self) -> Result<Discovery, Error> {
         DiscoveryClient::new(self.clone(), DiscoveryOptions::default())
             .refresh()
@@ -117,7 +115,18 @@ impl Client {
             .map(|found| (*found).clone())
     }
 
-    /// What the server's version is.
+    /// The uid of the namespace `kube-system`, which by common agreement tells a cluster from all others. `None` if the
+    /// user may not know it.
+    pub async fn cluster_id(&self) -> Result<Option<String>, Error> {
+        let namespaces = Resource::cluster("", "v1", "Namespace", "namespaces");
+        match self.dynamic(namespaces).metadata_only().get("kube-system").await {
+            Ok(system) => Ok(Some(system.uid().to_owned())),
+            Err(error) if error.is_forbidden() || error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Requests the version of the server.
     pub async fn server_version(&self) -> Result<ServerVersion, Error> {
         let document = fetch(self, "/version", "application/json", None).await?;
         let Fetched::Changed(document) = document else {
@@ -134,7 +143,7 @@ impl Discovery {
         versions.flat_map(|version| &version.resources)
     }
 
-    /// The resources of each group's preferred version that has them.
+    /// Each resource in the preferred version of its group that has it.
     pub fn preferred_resources(&self) -> impl Iterator<Item = &ApiResource> {
         self.groups.iter().flat_map(|group| {
             let versions = group.versions.iter().enumerate();
@@ -147,6 +156,17 @@ impl Discovery {
             })
         })
     }
+
+    /// The resources that can be listed and watched, so that each object is in one of them: Events are those of the core
+    /// group, and not those of `events.k8s.io` again.
+    pub fn watchable_resources(&self) -> impl Iterator<Item = &Resource> {
+        let resources = self.preferred_resources();
+        let resources = resources.filter(|found| found.has_verb("list") && found.has_verb("watch"));
+        let is_again = |resource: &Resource| resource.group == "events.k8s.io" && resource.plural == "events";
+        resources
+            .map(|found| &found.resource)
+            .filter(move |resource| !is_again(resource))
+    }
 }
 
 /// An answer to a conditional request.
@@ -155,7 +175,7 @@ enum Fetched {
     Changed(Document),
 }
 
-/// A document and what names this version of it.
+/// A document and its `ETag`.
 #[derive(Clone, Debug)]
 struct Document {
     path: Arc<str>,
@@ -184,7 +204,7 @@ impl Document {
     }
 }
 
-/// Reads a document, unless it is still the one with that `ETag`.
+/// Fetches a document, unless it still has that `ETag`.
 async fn fetch(client: &Client, path: &str, accept: &str, etag: Option<&str>) -> Result<Fetched, Error> {
     let mut request = Request::builder()
         .method(Method::GET)

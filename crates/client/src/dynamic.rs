@@ -1,8 +1,7 @@
-//! Any resource, its objects undecoded: the implementation behind the typed, dynamic and metadata clients.
+//! The client of any resource, with undecoded objects. The typed and metadata clients are built on it.
 //!
-//! In flow a verb and its options, out flow [`Object`]s: bytes with a header, decoded by whoever wants to look
-//! inside. Built-in kinds travel as protobuf where the server offers it, all others as JSON; which it was is read
-//! from each answer, so nobody needs to know beforehand.
+//! Requests return [`Object`]s: bytes with a header, decoded on demand. Built-in kinds are sent as protobuf if the
+//! server offers it, all others as JSON; the encoding is read from each answer.
 
 mod answer;
 
@@ -58,35 +57,35 @@ pub struct DynamicApi {
     namespace: String,
     subresource: Option<String>,
     form: Form,
-    /// What is kept of the objects of lists and watches.
+    /// The parts of objects that lists and watches keep.
     kept: ObjectOptions,
     timeout: Option<Duration>,
 }
 
-/// What is asked for.
+/// The requested form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// Objects, in protobuf where the server has it.
+    /// Objects, in protobuf if the server has it.
     Protobuf,
     /// Objects in JSON.
     Json,
-    /// `metadata` alone.
+    /// `metadata` only.
     Metadata,
 }
 
-/// What a server answers to a deletion, or to a post to a subresource.
+/// The answer to a delete, or to a post to a subresource.
 #[derive(Clone, Debug)]
 pub enum ObjectOrStatus<T> {
-    /// An object. After a deletion it is its last or present state: it may be gone, or wait for its finalizers or
-    /// grace period.
+    /// An object. After a delete, its last or current state: it may be gone, or wait for finalizers or its grace
+    /// period.
     Object(T),
-    /// It is done, or has begun, and the server says no more than that.
+    /// The request was accepted; the server returned no object.
     Status(Status),
 }
 
-/// Something that can be the body of a request.
+/// A type that can be a request body.
 pub trait IntoPayload {
-    /// The bytes and what they are.
+    /// The bytes and their content type.
     fn into_payload(self) -> Result<Payload, WireError>;
 }
 
@@ -108,15 +107,15 @@ impl IntoPayload for &Object {
     }
 }
 
-/// Whether objects of a resource have a protobuf form. The table of resources knows most of them, and is read in a quarter
-/// of the time that the schema takes, which a program may never need.
+/// True if a resource has a protobuf form. The table of resources knows most of them, and is read in a quarter of the
+/// time of the schema, which a program may never need.
 fn is_builtin(resource: &Resource) -> bool {
     let kind = resource.group_version_kind();
     resources::by_kind(&kind.group, &kind.version, &kind.kind).is_some()
         || Schema::builtin().kind(&kind.api_version(), &kind.kind).is_some()
 }
 
-/// Which objects.
+/// Selecting objects.
 impl DynamicApi {
     pub(crate) fn new(client: Client, resource: Resource) -> Self {
         let form = match is_builtin(&resource) {
@@ -134,7 +133,7 @@ impl DynamicApi {
         }
     }
 
-    /// Those of one namespace. Resources without namespaces stay as they are.
+    /// The objects of one namespace. Ignored for cluster-scoped resources.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         if self.resource.scope == Scope::Namespaced {
             self.namespace = namespace.into();
@@ -142,43 +141,44 @@ impl DynamicApi {
         self
     }
 
-    /// Those of the namespace of the configuration.
+    /// The objects of the configured namespace.
     pub fn default_namespace(self) -> Self {
         let namespace = self.client.default_namespace().to_owned();
         self.namespace(namespace)
     }
 
-    /// Those of all namespaces.
+    /// The objects of all namespaces.
     pub fn all_namespaces(mut self) -> Self {
         self.namespace.clear();
         self
     }
 
-    /// Whether nobody has found in the last ten minutes that the server has no streaming lists of this resource.
+    /// False if the server was found, in the last ten minutes, not to support streaming lists of this resource.
     pub fn has_streaming_lists(&self) -> bool {
         let learnt = self.client.learnt();
         learnt.has_streaming_lists(&self.resource.group_resource())
     }
 
-    /// Remembers for ten minutes, for all who share the client, that the server has no streaming lists of this resource.
+    /// Records for ten minutes, for all users of the client, that the server does not support streaming lists of this
+    /// resource.
     pub fn note_no_streaming_lists(&self) {
         let learnt = self.client.learnt();
         learnt.note_no_streaming_lists(self.resource.group_resource());
     }
 
-    /// A part of the objects with verbs of its own: `status`, `scale`, `eviction`, `binding`, `token` …
+    /// A subresource: `status`, `scale`, `eviction`, `binding`, `token` …
     pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
         self.subresource = Some(subresource.into());
         self
     }
 
-    /// Only their `metadata`: kind `PartialObjectMetadata`.
+    /// Only `metadata`: kind `PartialObjectMetadata`.
     pub fn metadata_only(mut self) -> Self {
         self.form = Form::Metadata;
         self
     }
 
-    /// In JSON even where the server has protobuf.
+    /// JSON even if the server has protobuf.
     pub fn json_only(mut self) -> Self {
         if self.form == Form::Protobuf {
             self.form = Form::Json;
@@ -186,14 +186,14 @@ impl DynamicApi {
         self
     }
 
-    /// Keeps `metadata.managedFields` in lists and watches, which leave them out otherwise: they are more than
-    /// half of the bytes and rarely read. Answers with one object always have them.
+    /// Keeps `metadata.managedFields` in lists and watches. By default they are dropped: they are more than half of
+    /// the bytes and rarely read. Answers with one object always have them.
     pub fn keep_managed_fields(mut self) -> Self {
         self.kept.keep_managed_fields = true;
         self
     }
 
-    /// Gives each request but watches no more than this time, retries and the whole answer included.
+    /// Sets the time limit of each request but watches, including retries and the whole answer.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -204,18 +204,18 @@ impl DynamicApi {
         &self.resource
     }
 
-    /// The namespace; empty for all of them.
+    /// The namespace; empty for all.
     pub fn namespace_name(&self) -> &str {
         &self.namespace
     }
 
-    /// The client that asks.
+    /// The client.
     pub fn client(&self) -> &Client {
         &self.client
     }
 }
 
-/// What to do with them. Each request is sent when it is awaited, with the options given by [`Call::with`], if any.
+/// Requests. Each is sent when it is awaited, with the options given by [`Call::with`], if any.
 impl DynamicApi {
     /// Reads one object.
     pub fn get<'a>(&'a self, name: &'a str) -> Call<'a, GetOptions, Object> {
@@ -225,12 +225,12 @@ impl DynamicApi {
         })
     }
 
-    /// As [`get`](Self::get); `None` if there is no such object.
+    /// Like [`get`](Self::get); `None` if there is no such object.
     pub fn find<'a>(&'a self, name: &'a str) -> Call<'a, GetOptions, Option<Object>> {
         self.get(name).then(found)
     }
 
-    /// Everything at once, or one page where `limit` is set.
+    /// Lists all objects, or one page if `limit` is set.
     pub fn list(&self) -> Call<'_, ListOptions, ObjectList> {
         Call::new(move |options| {
             let opened = self.open_list(options);
@@ -238,17 +238,17 @@ impl DynamicApi {
         })
     }
 
-    /// As [`list`](Self::list), but each object comes as soon as it has arrived.
+    /// Like [`list`](Self::list), but each object is available as soon as it has arrived.
     pub fn list_stream(&self) -> Call<'_, ListOptions, ListStream> {
         Call::new(move |options| self.open_list(options))
     }
 
-    /// Everything in pages, as one stream. [`Pager::with`] takes options.
+    /// Lists all objects in pages, as one stream. [`Pager::with`] takes options.
     pub fn pages(&self) -> Pager {
         Pager::new(self.clone())
     }
 
-    /// The changes after the version in the options; without one, what is there, as added, and what changes then.
+    /// Watches the changes after the version in the options; without one, first the existing objects as added.
     pub fn watch(&self) -> Call<'_, WatchOptions, WatchStream> {
         Call::new(move |options| {
             let request = self.collection().accepting(self.accept()).watch(options);
@@ -260,7 +260,7 @@ impl DynamicApi {
         })
     }
 
-    /// As [`watch`](Self::watch), over a WebSocket on a connection of its own: for proxies that hold back streams.
+    /// Like [`watch`](Self::watch), over a WebSocket on its own connection: for proxies that buffer streams.
     pub fn watch_websocket(&self) -> Call<'_, WatchOptions, WatchStream> {
         Call::new(move |options| {
             let request = self.build(Method::GET, self.collection().watch(options));
@@ -270,7 +270,7 @@ impl DynamicApi {
         })
     }
 
-    /// As [`list`](Self::list), with what was asked: for errors that come later.
+    /// Like [`list`](Self::list), with the request, for later errors.
     pub(crate) fn list_with_request(&self) -> Call<'_, ListOptions, (ObjectList, Asked)> {
         Call::new(move |options| {
             let opened = self.open_list(options);
@@ -297,7 +297,7 @@ impl DynamicApi {
         })
     }
 
-    /// Posts to a subresource of an object: binds a pod, say.
+    /// Posts to a subresource of an object, for instance to bind a pod.
     pub fn post<'a>(
         &'a self,
         name: &'a str,
@@ -305,7 +305,7 @@ impl DynamicApi {
     ) -> Call<'a, CreateOptions, ObjectOrStatus<Object>> {
         let payload = self.payload(Method::POST, body);
         Call::new(move |options| {
-            // What comes back is of the subresource's kind, or a Status; JSON says which by itself.
+            // The answer is of the subresource's kind, or a Status; in JSON it states which.
             let request = payload
                 .and_then(|payload| self.build(Method::POST, self.object(name).create(payload, options)));
             self.send_for_either(request)
@@ -331,7 +331,7 @@ impl DynamicApi {
         })
     }
 
-    /// Changes an object by a patch: a JSON value, or anything that writes one.
+    /// Patches an object with a JSON value, or anything that serializes as one.
     pub fn patch<'a>(
         &'a self,
         name: &'a str,
@@ -349,8 +349,8 @@ impl DynamicApi {
         })
     }
 
-    /// Changes an object to what `configuration` says about it, as this field manager. The manager in options, if they
-    /// name one, goes before.
+    /// Applies `configuration` as this field manager (server-side apply). A manager named in the options takes
+    /// precedence.
     pub fn apply<'a>(
         &'a self,
         name: &'a str,
@@ -387,7 +387,7 @@ impl DynamicApi {
         })
     }
 
-    /// Deletes all objects that `which` selects; returns those it has begun to delete.
+    /// Deletes all objects that `which` selects; returns those being deleted.
     pub fn delete_collection<'a>(&'a self, which: &'a ListOptions) -> Call<'a, DeleteOptions, ObjectList> {
         Call::new(move |options| {
             let request = self.collection().accepting(self.accept_list());
@@ -399,7 +399,7 @@ impl DynamicApi {
         })
     }
 
-    /// The log of a pod's container, as it arrives.
+    /// The log of a pod's container, as a stream.
     pub fn log<'a>(&'a self, name: &'a str) -> Call<'a, LogOptions, Body> {
         Call::new(move |options: &LogOptions| {
             let request = self.build(Method::GET, self.object(name).log(options));
@@ -412,7 +412,7 @@ impl DynamicApi {
         })
     }
 
-    /// Boxed, as all that is awaited behind the short functions above: callers compile those alone.
+    /// Boxed, so that callers compile only the short functions above.
     pub(crate) fn send(
         &self,
         request: Result<Request<Bytes>, Error>,
@@ -457,7 +457,7 @@ impl DynamicApi {
         }
     }
 
-    /// The URL of an object, or of the collection where the name is empty: for errors.
+    /// The URL of an object, or of the collection if the name is empty, for errors.
     pub(crate) fn url(&self, name: &str) -> String {
         let request = match name {
             "" => self.collection().list(&ListOptions::default()),
@@ -477,7 +477,7 @@ impl DynamicApi {
         })
     }
 
-    /// The forms an answer with one object may have, most wanted first.
+    /// The `Accept` header of a single object.
     fn accept(&self) -> &'static str {
         match self.form {
             Form::Protobuf => accept::PROTOBUF,
@@ -486,7 +486,7 @@ impl DynamicApi {
         }
     }
 
-    /// The forms a list may have.
+    /// The `Accept` header of a list.
     fn accept_list(&self) -> &'static str {
         match self.form {
             Form::Metadata => accept::METADATA_LIST,
@@ -510,7 +510,7 @@ impl DynamicApi {
         }
     }
 
-    /// A request that will leave HTTP.
+    /// A request that will be upgraded.
     pub(crate) fn connect_request(
         &self,
         request: Result<Request<Vec<u8>>, RequestError>,
@@ -518,7 +518,7 @@ impl DynamicApi {
         self.build(Method::GET, request)
     }
 
-    /// A request that cannot be made has no URL yet; the resource says what was meant.
+    /// A request that could not be built has no URL; the error names the resource.
     fn bad_request(&self, method: &Method, error: &dyn std::fmt::Display) -> Error {
         Error::new(
             method,
@@ -528,7 +528,7 @@ impl DynamicApi {
     }
 }
 
-/// No object is an answer, too.
+/// Turns "not found" into `None`.
 pub(crate) fn found<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     match answer {
         Ok(object) => Ok(Some(object)),

@@ -1,4 +1,4 @@
-//! What went wrong with a request: what was asked of whom, at which step it failed, and what that means.
+//! Errors of requests: the request, the step that failed, and the reason.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -10,10 +10,10 @@ use watchkeeper_meta::Status;
 use crate::auth::AuthError;
 use crate::transport::{BodyError, TransportError};
 
-/// A request that did not do what was asked.
+/// A request that failed.
 ///
-/// Callers ask questions ([`Error::is_not_found`]); the words are for people. It prints as
-/// `GET https://host/api/v1/…: pods "a" not found`, followed by what an earlier attempt met, if there was one.
+/// Callers use predicates ([`Error::is_not_found`]); the text is for people. It prints as `GET https://host/api/v1/…:
+/// pods "a" not found`, followed by the error of an earlier attempt, if there was one.
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
 
@@ -32,39 +32,39 @@ pub enum ErrorKind {
     /// The server answered with a failure.
     #[error("{}", .0.message)]
     Status(Status),
-    /// No answer came.
+    /// There was no answer.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// There is no credential to ask with.
+    /// No credential is available.
     #[error(transparent)]
     Auth(#[from] AuthError),
-    /// The answer began and did not end.
+    /// The answer was incomplete.
     #[error(transparent)]
     Body(#[from] BodyError),
-    /// Time was up before the answer came.
+    /// The time limit passed before the answer.
     #[error("no answer within {0:?}")]
     Deadline(Duration),
-    /// The server sent us elsewhere, which API servers do not do.
+    /// The server redirects, which API servers do not do.
     #[error("the server redirects to {0:?}; is this a Kubernetes API server?")]
     Redirect(String),
-    /// A good answer in a form that is none of Kubernetes'.
+    /// A successful answer in an unknown format.
     #[error("the answer is {content_type:?} beginning with {start:?}; is this a Kubernetes API server?")]
     NotKubernetes {
-        /// What the answer says it is.
+        /// Its content type.
         content_type: String,
-        /// How it begins.
+        /// Its beginning.
         start: String,
     },
-    /// The answer is not what was asked for.
+    /// The answer cannot be decoded.
     #[error("the answer cannot be read: {0}")]
     Decode(String),
-    /// The request cannot be made.
+    /// The request cannot be built.
     #[error("{0}")]
     Request(String),
     /// The WebSocket broke before it was closed.
     #[error("the WebSocket broke: {0}")]
     WebSocket(String),
-    /// The server did not agree to change the protocol.
+    /// The server refused the protocol upgrade.
     #[error("the server does not upgrade the connection: {0}")]
     Upgrade(String),
 }
@@ -79,7 +79,7 @@ impl Error {
         }))
     }
 
-    /// Remembers what an earlier attempt met: the last error alone is often only a symptom.
+    /// Adds the error of an earlier attempt: the last one alone is often only a symptom.
     pub(crate) fn after(mut self, previous: Option<String>) -> Self {
         self.0.previous = previous;
         self
@@ -90,7 +90,7 @@ impl Error {
         &self.0.method
     }
 
-    /// The URL asked.
+    /// The URL.
     pub fn url(&self) -> &str {
         &self.0.url
     }
@@ -100,7 +100,7 @@ impl Error {
         &self.0.kind
     }
 
-    /// What the server said, if it did.
+    /// The server's `Status`, if it answered.
     pub fn status(&self) -> Option<&Status> {
         match &self.0.kind {
             ErrorKind::Status(status) => Some(status),
@@ -123,42 +123,42 @@ impl Error {
         self.asks(Status::is_conflict)
     }
 
-    /// The version or the continue token is too old: start afresh.
+    /// The version or the continue token has expired: start again.
     pub fn is_expired(&self) -> bool {
         self.asks(Status::is_expired)
     }
 
-    /// The object breaks a rule.
+    /// Validation failed.
     pub fn is_invalid(&self) -> bool {
         self.asks(Status::is_invalid)
     }
 
-    /// The request makes no sense to the server.
+    /// The request is malformed.
     pub fn is_bad_request(&self) -> bool {
         self.asks(Status::is_bad_request)
     }
 
-    /// The server does not know who we are.
+    /// Credentials are missing or invalid.
     pub fn is_unauthorized(&self) -> bool {
         self.asks(Status::is_unauthorized)
     }
 
-    /// We may not do this.
+    /// The user may not do this.
     pub fn is_forbidden(&self) -> bool {
         self.asks(Status::is_forbidden)
     }
 
-    /// The server cannot send any form we asked for.
+    /// The server cannot answer in an accepted encoding.
     pub fn is_not_acceptable(&self) -> bool {
         self.asks(Status::is_not_acceptable)
     }
 
-    /// The server cannot read the form we sent.
+    /// The server cannot read the encoding of the body.
     pub fn is_unsupported_media_type(&self) -> bool {
         self.asks(Status::is_unsupported_media_type)
     }
 
-    /// The server wants fewer requests.
+    /// The client must slow down.
     pub fn is_too_many_requests(&self) -> bool {
         self.asks(Status::is_too_many_requests)
     }
@@ -168,17 +168,17 @@ impl Error {
         self.asks(|status| status.is_timeout() || status.is_server_timeout())
     }
 
-    /// The server has not reached the version asked for.
+    /// The server has not reached the requested version.
     pub fn is_too_large_resource_version(&self) -> bool {
         self.asks(Status::is_too_large_resource_version)
     }
 
-    /// The server met a fault of its own.
+    /// An internal error of the server.
     pub fn is_internal_error(&self) -> bool {
         self.asks(Status::is_internal_error)
     }
 
-    /// The server cannot answer now.
+    /// The server is unavailable.
     pub fn is_service_unavailable(&self) -> bool {
         self.asks(Status::is_service_unavailable)
     }
@@ -198,7 +198,7 @@ impl Error {
         )
     }
 
-    /// Our own deadline passed.
+    /// The client's own deadline passed.
     pub fn is_deadline(&self) -> bool {
         matches!(
             &self.0.kind,
@@ -206,7 +206,18 @@ impl Error {
         )
     }
 
-    /// How long the server asks to wait before the next try.
+    /// The same request may succeed a little later: the server was not reached, was busy, or failed by itself. A write may
+    /// have been done all the same.
+    pub fn is_transient(&self) -> bool {
+        self.is_connection_refused()
+            || self.is_connection_lost()
+            || self.is_too_many_requests()
+            || self.is_service_unavailable()
+            || self.is_timeout()
+            || self.is_internal_error()
+    }
+
+    /// The delay the server asks for.
     pub fn retry_after(&self) -> Option<Duration> {
         self.status()?.retry_after()
     }
@@ -238,7 +249,7 @@ impl StdError for Error {
     }
 }
 
-/// An error and its causes on one line, for places that keep text only.
+/// An error and its sources on one line.
 pub(crate) fn chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,7 +1,7 @@
-//! CustomResourceDefinitions that a program brings along: applied, and waited for until their kinds can be used.
+//! Installs CustomResourceDefinitions: applies them and waits until their kinds can be used.
 //!
-//! A definition is only the beginning: the server checks its names, then begins to serve it, and discovery says so a
-//! little later. A client that does not wait meets a 404.
+//! After a definition is applied, the server checks its names, then serves it, and discovery shows it a little later.
+//! A client that does not wait gets a 404.
 
 use std::time::Duration;
 
@@ -16,24 +16,24 @@ use crate::dynamic::DynamicApi;
 use crate::error::Error;
 use crate::watch::WatchEvent;
 
-/// The pause between two looks at discovery, which cannot be watched, where it grows to [`MAX_PAUSE`]; and between two
-/// watches.
+/// The initial pause between requests of discovery, which cannot be watched; it grows to [`MAX_PAUSE`]. Also the
+/// pause between two watches.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// How definitions are installed.
+/// Options of an installation.
 #[derive(Clone, Debug)]
 pub struct InstallOptions {
-    /// Who owns the fields of the definitions.
+    /// The manager that owns the fields of the definitions.
     pub field_manager: String,
-    /// Whether to take fields from other managers, such as an earlier installer.
+    /// True to take fields from other managers, such as an earlier installer.
     pub force: bool,
-    /// The most that all of it may take.
+    /// The time limit of the whole installation.
     pub timeout: Duration,
 }
 
 impl Default for InstallOptions {
-    /// Takes over what others installed, and gives a server 30 seconds.
+    /// Takes over fields of others, with a time limit of 30 seconds.
     fn default() -> Self {
         Self {
             field_manager: "watchkeeper".into(),
@@ -43,7 +43,7 @@ impl Default for InstallOptions {
     }
 }
 
-/// A definition whose kind cannot be used.
+/// A definition that could not be installed.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// It has no name, group, names or versions.
@@ -52,45 +52,45 @@ pub enum InstallError {
     /// The server refused it.
     #[error("{crd} cannot be applied")]
     Apply {
-        /// Which definition.
+        /// The definition.
         crd: String,
-        /// Why.
+        /// The error.
         source: Error,
     },
     /// Its state cannot be read.
     #[error("{crd} cannot be waited for")]
     Wait {
-        /// Which definition.
+        /// The definition.
         crd: String,
-        /// Why.
+        /// The error.
         source: Error,
     },
-    /// Its names are another definition's.
+    /// Its names are used by another definition.
     #[error("{crd} is refused: condition {condition} is False: {message}")]
     Refused {
-        /// Which definition.
+        /// The definition.
         crd: String,
         /// `NamesAccepted`.
         condition: String,
-        /// What the server says about it.
+        /// The server's message.
         message: String,
     },
-    /// Time was up.
+    /// The time limit passed.
     #[error("{crd} is not ready after {timeout:?}: waited for {condition}")]
     Timeout {
-        /// Which definition.
+        /// The definition.
         crd: String,
         /// The condition that was not met: `Established`, or `discovery of example.com/v1 websites`.
         condition: String,
-        /// The time it had.
+        /// The time limit.
         timeout: Duration,
     },
 }
 
-/// Applies definitions, and waits until the server has established and serves all of their versions.
+/// Applies definitions, and waits until the server serves all of their versions.
 ///
-/// All are applied before any is waited for. Doing it again changes nothing. The process needs the right to `create`,
-/// `patch`, `list` and `watch` customresourcedefinitions.
+/// All are applied before any is waited for. Idempotent, so requests that fail transiently are retried until the timeout.
+/// Requires permission to `create`, `patch`, `list` and `watch` customresourcedefinitions.
 ///
 /// ```no_run
 /// # use watchkeeper_client::{Client, InstallError, install_crds};
@@ -129,13 +129,27 @@ pub async fn install_crds(
     Ok(())
 }
 
-/// What is needed of a definition.
+/// Sends a request again for as long as its failure may pass. The caller has a deadline.
+async fn patiently<T>(ask: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error> {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match ask().await {
+            Err(error) if error.is_transient() => {
+                sleep(error.retry_after().unwrap_or(pause)).await;
+                pause = (pause * 2).min(MAX_PAUSE);
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// The parts of a definition that are needed.
 struct Definition<'a> {
     object: &'a Value,
     name: &'a str,
     group: &'a str,
     plural: &'a str,
-    /// Those that are served.
+    /// The served versions.
     versions: Vec<&'a str>,
 }
 
@@ -164,30 +178,32 @@ impl<'a> Definition<'a> {
             force: options.force,
             ..Default::default()
         };
-        let applied = api.apply(self.name, self.object, &options.field_manager);
-        let applied = applied.with(&force).await;
-        applied.map(drop).map_err(|source| InstallError::Apply {
+        let manager = &options.field_manager;
+        let applied = patiently(async || api.apply(self.name, self.object, manager).with(&force).await);
+        applied.await.map(drop).map_err(|source| InstallError::Apply {
             crd: self.name.to_owned(),
             source,
         })
     }
 
-    /// Follows the definition until the server has established it, or refused its names.
+    /// Waits until the server has established the definition, or refused its names.
     async fn established(&self, api: &DynamicApi) -> Result<(), InstallError> {
         loop {
-            let found = self.follow(api).await.map_err(|source| InstallError::Wait {
-                crd: self.name.to_owned(),
-                source,
-            })?;
+            let found = patiently(async || self.follow(api).await)
+                .await
+                .map_err(|source| InstallError::Wait {
+                    crd: self.name.to_owned(),
+                    source,
+                })?;
             if let Some(verdict) = found {
                 return verdict;
             }
-            // A watch ends when the server likes.
+            // A watch may end at any time.
             sleep(FIRST_PAUSE).await;
         }
     }
 
-    /// Looks at the definition and then at its changes; `None` if the changes end without a verdict.
+    /// Reads the definition, then watches it; `None` if the watch ends without a result.
     async fn follow(&self, api: &DynamicApi) -> Result<Option<Result<(), InstallError>>, Error> {
         let selector = FieldSelector::name(self.name);
         let list = ListOptions {
@@ -230,7 +246,7 @@ impl<'a> Definition<'a> {
         (find("Established")?["status"] == "True").then_some(Ok(()))
     }
 
-    /// Asks for what the server serves until the versions are among it.
+    /// Repeats discovery until it has the versions.
     async fn discovered(
         &self,
         client: &Client,
@@ -246,7 +262,7 @@ impl<'a> Definition<'a> {
                     options,
                 )
             };
-            let found = timeout_at(deadline, client.discover())
+            let found = timeout_at(deadline, patiently(async || client.discover().await))
                 .await
                 .map_err(|_| late())?;
             let found = found.map_err(|source| InstallError::Wait {

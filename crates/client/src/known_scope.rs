@@ -5,7 +5,7 @@ use watchkeeper_meta::Scope;
 
 /// The two scopes an object can have.
 pub trait KnownScope {
-    /// Which of them.
+    /// The scope.
     const SCOPE: Scope;
 }
 

@@ -1,8 +1,8 @@
-//! The kinds of kube: derived with `kube::CustomResource`, written by hand, or of `k8s-openapi`. Each is a
-//! [`ResourceType`] as it is.
+//! Implements [`ResourceType`] for the kinds of kube: derived with `kube::CustomResource`, written by hand, or of
+//! `k8s-openapi`.
 //!
-//! One implementation serves them all, because kube's own covers `k8s-openapi`. Kinds that are known only at run time
-//! (`DynamicObject`) are not among them; [`DynamicApi`](crate::DynamicApi) is for those.
+//! One implementation covers them all, because kube's own covers `k8s-openapi`. Kinds known only at run time
+//! (`DynamicObject`) are not included; use [`DynamicApi`](crate::DynamicApi).
 
 use std::borrow::Cow;
 

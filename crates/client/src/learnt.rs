@@ -1,4 +1,4 @@
-//! What a client has learnt about its server, for all who share the client.
+//! Facts learnt about a server, shared by all users of the client.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 use watchkeeper_meta::GroupResource;
 
-/// How long to believe that a server has no streaming lists. It may only have been slow, and it may be replaced by one
-/// that has them; to try again costs whoever does ten seconds at most. client-go tries again with each list.
+/// The time a server is assumed to lack streaming lists. It may only have been slow, or may be replaced by one that
+/// has them; another attempt costs at most ten seconds. client-go tries again with each list.
 pub const STREAMING_PAUSE: Duration = Duration::from_secs(600);
 
-/// What need not be tried again for a while. Holds one entry at most for each resource that was asked for.
+/// Features that need not be tried again for a while. At most one entry per requested resource.
 #[derive(Debug, Default)]
 pub(crate) struct Learnt {
     without_streaming_lists: Mutex<HashMap<GroupResource, Instant>>,

@@ -3,9 +3,9 @@
 //! ```text
 //! config ▶ auth ▶ transport ▶ client ▶ api (typed · dynamic · metadata) ▶ list · watch
 //! ```
-//! Making a client opens no connection. Requests share HTTP/2 connections, one rate limit and one identity; only to a
-//! server on this machine one that comes alone has a connection for itself. Objects stay bytes until somebody decodes
-//! them. Nothing is cached here.
+//! Creating a client opens no connection. Requests share HTTP/2 connections, one rate limit and one identity; to a
+//! server on this machine, a single request uses its own HTTP/1.1 connection. Objects stay bytes until they are
+//! decoded. Nothing is cached here.
 //!
 //! ```no_run
 //! use serde_json::json;
@@ -30,7 +30,7 @@
 //! # }
 //! ```
 //!
-//! A server in the same process is reached over a pipe in memory, with the same bytes as over a socket
+//! A server in the same process is reached over an in-memory pipe, with the same bytes as over a socket
 //! ([`InProcess`]).
 
 mod auth;

@@ -1,7 +1,7 @@
-//! A list as it arrives: its objects one by one, no body ever whole in memory.
+//! A list as a stream of its objects; the body is never in memory as a whole.
 //!
-//! In flow chunks, out flow [`Object`]s, each copied tight out of the chunk it came in, so that none keeps a
-//! buffer alive. An object that cannot be read is an item of its own and stops nobody.
+//! Each [`Object`] is copied out of its chunk, so that none keeps a buffer alive. An object that cannot be decoded is
+//! an item of its own; the stream continues.
 
 use std::fmt;
 use std::pin::Pin;
@@ -19,14 +19,14 @@ use crate::dynamic::{Answer, Asked};
 use crate::error::{Error, ErrorKind};
 use crate::transport::Body;
 
-/// The objects of a list and what the list says about itself.
+/// The objects of a list and its metadata.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectList {
     /// Version, continue token and count.
     pub head: ListHead,
-    /// The objects in the order of the server.
+    /// The objects, in the server's order.
     pub items: Vec<Object>,
-    /// The items that are no objects.
+    /// The items that could not be decoded.
     pub undecodable: Vec<Undecodable>,
 }
 
@@ -35,23 +35,23 @@ pub struct ObjectList {
 pub enum ListItem {
     /// An object.
     Object(Object),
-    /// Bytes that should have been one.
+    /// An item that could not be decoded.
     Undecodable(Undecodable),
 }
 
-/// Something that should have been an object or an event and is not.
+/// An item or event that could not be decoded.
 #[derive(Clone)]
 pub struct Undecodable {
-    /// How many items or events came before it.
+    /// The number of items or events before it.
     pub position: usize,
-    /// What was sent.
+    /// The bytes.
     pub bytes: Bytes,
-    /// What is wrong with it.
+    /// The error.
     pub error: WireError,
 }
 
 impl fmt::Debug for Undecodable {
-    /// What is wrong and where; the bytes may be secret and long.
+    /// Omits the bytes, which may be secret and long.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Undecodable")
             .field("position", &self.position)
@@ -67,7 +67,7 @@ pub struct ListStream {
     asked: Asked,
     splitter: ListSplitter,
     encoding: Encoding,
-    /// Bytes that have arrived and are not split yet.
+    /// Bytes that have arrived but were not split yet.
     chunk: Bytes,
     kind: Arc<GroupVersionKind>,
     kept: ObjectOptions,
@@ -75,17 +75,17 @@ pub struct ListStream {
     state: State,
 }
 
-/// An item of a list where it lies.
+/// An item of a list, in its buffer.
 pub(crate) struct Item<'a> {
     raw: RawObject<'a>,
     kind: &'a Arc<GroupVersionKind>,
     kept: &'a ObjectOptions,
-    /// How many items came before it.
+    /// The number of items before it.
     position: usize,
 }
 
 enum State {
-    /// The list's own kind is not known yet: a splitter of its own looks for it, up to the first item.
+    /// The list's own kind is not known yet: a separate splitter looks for it, up to the first item.
     Beginning(Box<ListSplitter>),
     Arriving,
     Ended,
@@ -111,7 +111,7 @@ impl ListStream {
         }
     }
 
-    /// What the list says about itself, as far as it has arrived.
+    /// The list's metadata, as far as it has arrived.
     pub fn head(&self) -> &ListHead {
         self.splitter.head()
     }
@@ -120,7 +120,7 @@ impl ListStream {
         &self.asked
     }
 
-    /// Reads to the end.
+    /// Reads the whole list.
     pub async fn collect(mut self) -> Result<ObjectList, Error> {
         let mut list = ObjectList::default();
         while let Some(item) = self.next().await.transpose()? {
@@ -133,7 +133,7 @@ impl ListStream {
         Ok(list)
     }
 
-    /// The next item, and what `make` makes of it where it lies.
+    /// The next item, converted in place by `make`.
     pub(crate) fn poll_made<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -161,7 +161,7 @@ impl ListStream {
         }
     }
 
-    /// The next item in the chunk at hand, if it is an object that can be made while it is split off.
+    /// The next item of the current chunk, if the fast path applies.
     fn split_object(&mut self) -> Option<Object> {
         let mut rest = &self.chunk[..];
         let object = self.splitter.next_object(&mut rest, &self.kind, &self.kept);
@@ -171,7 +171,7 @@ impl ListStream {
         object
     }
 
-    /// The next item in the chunk at hand; `None` when the chunk is used up.
+    /// The next item of the current chunk; `None` when the chunk is used up.
     fn split<T>(&mut self, make: impl Fn(Item<'_>) -> T) -> Result<Option<T>, WireError> {
         let mut rest = &self.chunk[..];
         let Some(bytes) = self.splitter.next(&mut rest)? else {
@@ -190,8 +190,8 @@ impl ListStream {
         Ok(Some(item))
     }
 
-    /// The list may be of another kind than was asked for: a server without metadata-only answers sends objects.
-    /// Servers say so in front of the first item, which is read once to know.
+    /// Finds the kind of the list, which may differ from the requested one: a server without metadata-only answers
+    /// sends whole objects. Servers state it before the first item.
     fn learn_kind(&mut self) -> Result<(), WireError> {
         let State::Beginning(scout) = &mut self.state else {
             return Ok(());
@@ -208,23 +208,23 @@ impl ListStream {
         Ok(())
     }
 
-    /// The end: what is left of the chunk would only fail again.
+    /// Ends the stream: the rest of the chunk would only fail again.
     fn fail<T>(&mut self, kind: impl Into<ErrorKind>) -> Poll<Option<Result<T, Error>>> {
         self.state = State::Ended;
         self.chunk.clear();
         Poll::Ready(Some(Err(self.asked.error(kind))))
     }
 
-    /// The body has ended: the list must have, too.
+    /// The body has ended: the list must have ended too.
     fn end<T>(&mut self) -> Poll<Option<Result<T, Error>>> {
         if let Err(error) = self.splitter.finish() {
             return self.fail(ErrorKind::Decode(error.to_string()));
         }
         self.state = State::Ended;
         match self.head().kind.as_str() {
-            // Some deletions of collections are answered with a Status that lists nothing.
+            // Some deletions of collections are answered with a Status.
             Status::KIND => Poll::Ready(None),
-            // Custom kinds may call their lists what they like.
+            // The lists of custom kinds may have any name.
             kind if kind.ends_with("List") || self.splitter.has_items() => Poll::Ready(None),
             kind => {
                 let reason = format!("it is a {kind:?}, not a list");
@@ -257,7 +257,7 @@ impl Item<'_> {
         }
     }
 
-    /// The struct it is, and nothing in between.
+    /// Decodes the item directly into a struct.
     pub(crate) fn decode<K: DeserializeOwned>(self) -> Result<K, (usize, WireError)> {
         let decoded = self.raw.decode_kept(self.kind, self.kept);
         decoded.map_err(|error| (self.position, error))

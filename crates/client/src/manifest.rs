@@ -1,7 +1,7 @@
-//! Manifests: objects somebody wrote down, and a cluster that is to agree with them.
+//! Manifests: objects in YAML or JSON documents, to be applied to a cluster.
 //!
-//! In flow YAML or JSON documents; out flow [`Manifest`]s, each of which finds its resource by discovery and is applied
-//! there. A document that cannot be read stands in nobody's way. Where the text comes from is the caller's business.
+//! Each document becomes one or more [`Manifest`]s, which find their resource by discovery and are applied there. A
+//! document that cannot be parsed does not affect the others. Reading the text is left to the caller.
 //!
 //! ```no_run
 //! # use watchkeeper_client::{Client, DiscoveryClient, Manifest};
@@ -29,90 +29,90 @@ use crate::discovery::{DiscoveryClient, MapError};
 use crate::dynamic::DynamicApi;
 use crate::error::Error;
 
-/// An object somebody wrote down.
+/// An object in a manifest.
 #[derive(Clone, Debug)]
 pub struct Manifest {
     /// Its kind.
     pub kind: GroupVersionKind,
-    /// Its name; empty if it wants one made up.
+    /// Its name; empty if the server generates it.
     pub name: String,
     /// Its namespace; empty if it states none.
     pub namespace: String,
-    /// All of it.
+    /// The whole object.
     pub object: Value,
-    /// Where it stands.
+    /// Its place in the text.
     pub place: Place,
 }
 
-/// Where an object stands in a text.
+/// The place of an object in a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Which of the documents that are not empty, from 0.
+    /// The index among the non-empty documents, from 0.
     pub document: usize,
-    /// The line its document starts at, from 1.
+    /// The first line of its document, from 1.
     pub line: usize,
-    /// Which item, from 0, if its document is a list.
+    /// The index of the item, from 0, if its document is a list.
     pub item: Option<usize>,
 }
 
-/// Why a document is no manifest.
+/// The reason a document is not a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
-    /// It is neither YAML nor JSON, or sets a field twice.
+    /// It is neither YAML nor JSON, or has a duplicate field.
     #[error(transparent)]
     Syntax(#[from] YamlError),
-    /// An object does not say what it is.
+    /// `apiVersion` or `kind` is missing.
     #[error("the object at line {line} has no {field}")]
     Missing {
-        /// Where its document begins, from 1.
+        /// The first line of its document, from 1.
         line: usize,
         /// `apiVersion` or `kind`.
         field: &'static str,
     },
-    /// A field that must be text and is something else.
+    /// A field that must be text has another type.
     #[error("the object at line {line}: {field} is {found}, not text{hint}", hint = hint(found))]
     NotText {
-        /// Where its document begins, from 1.
+        /// The first line of its document, from 1.
         line: usize,
         /// `apiVersion`, `kind`, `metadata.name` or `metadata.namespace`.
         field: &'static str,
-        /// What it is: `the boolean false`.
+        /// The value: `the boolean false`.
         found: String,
     },
-    /// An `apiVersion` that is none.
+    /// An invalid `apiVersion`.
     #[error("line {line}: {source}")]
     ApiVersion {
-        /// Where its document begins, from 1.
+        /// The first line of its document, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The error.
         source: ParseGroupVersionError,
     },
 }
 
-/// An object as it is after its manifest was applied. Prints as kubectl says it: `service/demo created`.
+/// An object after its manifest was applied. Prints as in kubectl: `service/demo created`.
 #[derive(Clone, Debug)]
 pub struct Applied {
     /// The object.
     pub object: Object,
-    /// What became of it.
+    /// The outcome.
     pub outcome: ApplyOutcome,
     /// `service/demo`.
     pub name: String,
 }
 
-/// What an apply has done.
+/// The outcome of an apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApplyOutcome {
-    /// There was no such object.
+    /// The object was created.
     Created,
-    /// There was one, and it has changed.
+    /// The object was changed.
     Configured,
-    /// There was one that agreed already.
+    /// The object already matched.
     Unchanged,
 }
 
 impl ManifestError {
-    /// The line to look at, from 1.
+    /// The line of the error, from 1.
     pub fn line(&self) -> usize {
         match self {
             Self::Syntax(error) => error.line,
@@ -122,7 +122,7 @@ impl ManifestError {
 }
 
 impl Manifest {
-    /// Reads the documents of a text, in order; a list is the objects in it.
+    /// Parses the documents of a text, in order; a list becomes its objects.
     pub fn parse(text: &[u8]) -> Vec<Result<Self, ManifestError>> {
         let mut found = Vec::new();
         for document in yaml::documents(text, Mode::Strict) {
@@ -141,7 +141,7 @@ impl Manifest {
         found
     }
 
-    /// The resource it belongs to, in the namespace it states or else in this one.
+    /// The API of its resource, in its own namespace or else in `namespace`.
     pub async fn api(&self, discovery: &DiscoveryClient, namespace: &str) -> Result<DynamicApi, MapError> {
         let found = discovery.resource_of_kind(&self.kind).await?;
         let namespace = match self.namespace.is_empty() {
@@ -151,7 +151,7 @@ impl Manifest {
         Ok(discovery.client().dynamic(found.resource).namespace(namespace))
     }
 
-    /// Makes the object what the manifest says, by server-side apply.
+    /// Applies the manifest (server-side apply).
     pub async fn apply(&self, api: &DynamicApi, options: &ApplyOptions) -> Result<Applied, Error> {
         let before = api.find(&self.name).await?;
         let applied = api.apply(&self.name, &self.object, &options.field_manager);
@@ -173,8 +173,8 @@ impl Manifest {
         })
     }
 
-    /// Whether what the manifest speaks of, and what its manager owns, is the same after an apply as before. A
-    /// controller may have written the rest in between.
+    /// True if the fields of the manifest, and those its manager owns, are unchanged by an apply. A controller may
+    /// have written other fields in between.
     fn leaves(&self, before: &Value, after: &Value, manager: &str) -> bool {
         agree_on(&self.object, before, after) && owned_by(manager, before) == owned_by(manager, after)
     }
@@ -211,7 +211,7 @@ impl Manifest {
     }
 }
 
-/// A value that should have been text, in words.
+/// A description of a value that should have been text.
 fn named(value: &Value) -> String {
     match value {
         Value::Bool(value) => format!("the boolean {value}"),
@@ -221,7 +221,7 @@ fn named(value: &Value) -> String {
     }
 }
 
-/// What to do about it: the writer has most likely meant the word.
+/// A hint at the fix: the author most likely meant the word.
 fn hint(found: &str) -> &'static str {
     match found {
         _ if found.starts_with("the boolean") => {
@@ -232,7 +232,7 @@ fn hint(found: &str) -> &'static str {
     }
 }
 
-/// Whether two objects have the same in every field that is named.
+/// True if two objects agree in every field of `named`.
 fn agree_on(named: &Value, one: &Value, other: &Value) -> bool {
     match named {
         Value::Object(fields) => fields
@@ -242,14 +242,14 @@ fn agree_on(named: &Value, one: &Value, other: &Value) -> bool {
     }
 }
 
-/// The fields that a manager has applied.
+/// The fields a manager has applied.
 fn owned_by<'a>(manager: &str, object: &'a Value) -> Option<&'a Value> {
     let entries = object["metadata"]["managedFields"].as_array()?;
     let applied = |entry: &&Value| entry["manager"] == manager && entry["operation"] == "Apply";
     entries.iter().find(applied).map(|entry| &entry["fieldsV1"])
 }
 
-/// A document is an object, or a list of them.
+/// A document is an object, or a list of objects.
 fn objects(place: Place, mut value: Value, found: &mut Vec<Result<Manifest, ManifestError>>) {
     let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
     match value.get_mut("items").map(Value::take) {

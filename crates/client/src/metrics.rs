@@ -1,8 +1,8 @@
-//! A client's requests counted under client-go's names, which dashboards know: `rest_client_requests_total` and the
+//! Metrics of a client's requests under client-go's names, which dashboards know: `rest_client_requests_total` and
 //! others.
 //!
-//! Measures are divided by host and method, answers also by status code. All three have few values, so nothing here
-//! grows with use. Several clients may count into one [`RequestMetrics`]; whoever serves `/metrics` collects it.
+//! They are labelled by host and method, answers also by status code. All labels have few values, so memory is
+//! bounded. Several clients may share one [`RequestMetrics`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -12,7 +12,7 @@ use http::{Method, StatusCode};
 use jiff::Timestamp;
 use watchkeeper_meta::{Bounds, Collect, Histogram, MetricKind, MetricsText};
 
-/// In seconds, as client-go's.
+/// In seconds, as in client-go.
 const SECONDS: Bounds = &[
     (0.005, "0.005"),
     (0.025, "0.025"),
@@ -28,7 +28,7 @@ const SECONDS: Bounds = &[
     (60.0, "60"),
 ];
 
-/// In bytes, as client-go's and as Go prints them.
+/// In bytes, as in client-go and as Go prints them.
 const BYTES: Bounds = &[
     (64.0, "64"),
     (256.0, "256"),
@@ -43,7 +43,7 @@ const BYTES: Bounds = &[
     (16777216.0, "1.6777216e+07"),
 ];
 
-/// How long certificates of plugins live, from minutes to years, as client-go's and as Go prints them.
+/// Lifetimes of plugin certificates, from minutes to years, as in client-go and as Go prints them.
 const AGES: Bounds = &[
     (600.0, "600"),
     (1800.0, "1800"),
@@ -58,10 +58,10 @@ const AGES: Bounds = &[
     (124416000.0, "1.24416e+08"),
 ];
 
-/// client-go's word for an attempt without an answer.
+/// client-go's label for an attempt without an answer.
 const NO_ANSWER: &str = "<error>";
 
-/// What is counted of the requests of one client or several: see [`ClientOptions::metrics`].
+/// The metrics of one or several clients: see [`ClientOptions::metrics`].
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -81,19 +81,19 @@ pub struct RequestMetrics {
     series: Mutex<BTreeMap<(String, Method), Arc<Series>>>,
     look_ups: Mutex<BTreeMap<String, Histogram>>,
     plugin_calls: Mutex<BTreeMap<PluginCall, u64>>,
-    /// When the certificates end that plugins have issued; one entry at most for each plugin there is.
+    /// The expiry of certificates issued by plugins; at most one entry per plugin.
     certificate_ends: Mutex<BTreeMap<PluginId, Timestamp>>,
     certificate_ages: OnceLock<Histogram>,
 }
 
-/// Tells the plugins of several clients apart.
+/// Identifies a plugin among several clients.
 pub(crate) type PluginId = usize;
 
-/// How a call of a credential plugin ended.
+/// The result of calling a credential plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PluginCall {
     Succeeded,
-    /// With this exit code.
+    /// It failed with this exit code.
     Failed(i32),
     NotFound,
     /// It could not be started or did not end.
@@ -101,7 +101,7 @@ pub(crate) enum PluginCall {
 }
 
 impl PluginCall {
-    /// client-go's words: an exit code and a status. Where there is no exit code, it says 1.
+    /// client-go's labels: an exit code and a status. Without an exit code, it is 1.
     fn labels(self) -> (String, &'static str) {
         let (code, status) = match self {
             Self::Succeeded => (0, "no_error"),
@@ -113,7 +113,7 @@ impl PluginCall {
     }
 }
 
-/// The measures of one method on one host.
+/// The metrics of one method on one host.
 #[derive(Debug)]
 pub(crate) struct Series {
     duration: Histogram,
@@ -127,24 +127,24 @@ pub(crate) struct Series {
 #[derive(Clone, Copy, Debug, Default)]
 struct Answers {
     all: u64,
-    /// Those after the first attempt at the same request.
+    /// Those that were retries.
     retries: u64,
 }
 
 impl RequestMetrics {
-    /// Where requests with this method to this host are counted.
+    /// The metrics of requests with this method to this host.
     pub(crate) fn series(&self, host: &str, method: &Method) -> Arc<Series> {
         let mut series = lock(&self.series);
         let place = series.entry((host.to_owned(), method.clone()));
         place.or_insert_with(|| Arc::new(Series::new())).clone()
     }
 
-    /// A credential plugin was called.
+    /// Counts a call of a credential plugin.
     pub(crate) fn plugin_called(&self, call: PluginCall) {
         *lock(&self.plugin_calls).entry(call).or_default() += 1;
     }
 
-    /// A credential plugin has issued a certificate that ends then, or has none any more.
+    /// Records the expiry of a plugin's certificate; `None` if it no longer has one.
     pub(crate) fn certificate_ends(&self, plugin: PluginId, end: Option<Timestamp>) {
         let mut ends = lock(&self.certificate_ends);
         match end {
@@ -153,7 +153,7 @@ impl RequestMetrics {
         };
     }
 
-    /// A certificate of a credential plugin was replaced when it was so old.
+    /// Records the age of a plugin's certificate when it was replaced.
     pub(crate) fn certificate_replaced(&self, age: Duration) {
         self.certificate_ages().record(age);
     }
@@ -162,7 +162,7 @@ impl RequestMetrics {
         self.certificate_ages.get_or_init(|| Histogram::new(AGES))
     }
 
-    /// Seconds until the first of the certificates ends, as Prometheus writes them.
+    /// Seconds until the first of the certificates expires, as Prometheus writes them.
     fn certificate_seconds_left(&self) -> String {
         let ends = lock(&self.certificate_ends);
         let left = |end: &Timestamp| end.duration_since(Timestamp::now()).as_secs_f64();
@@ -170,7 +170,7 @@ impl RequestMetrics {
         left.map_or_else(|| "+Inf".to_owned(), |seconds| seconds.to_string())
     }
 
-    /// The server's name was looked up.
+    /// Records a DNS look-up of the server's name.
     pub(crate) fn resolved(&self, host: &str, took: Duration) {
         let mut look_ups = lock(&self.look_ups);
         let look_ups = look_ups.entry(host.to_owned());
@@ -189,12 +189,12 @@ impl Series {
         }
     }
 
-    /// A request waited for the client's own rate limit, perhaps for no time at all.
+    /// Records the time a request waited for the client's rate limit, possibly zero.
     pub(crate) fn throttled(&self, waited: Duration) {
         self.throttled.record(waited);
     }
 
-    /// An attempt is over, with an answer or without.
+    /// Counts a finished attempt, with or without an answer.
     pub(crate) fn attempted(&self, status: Option<StatusCode>, is_retry: bool, sent_bytes: usize) {
         self.sent.record_size(sent_bytes as u64);
         let code = status
@@ -207,12 +207,12 @@ impl Series {
         answers.retries += u64::from(is_retry);
     }
 
-    /// A request is over: its attempts together took this long, up to the head of the answer.
+    /// Records the time of a finished request over all attempts, up to the head of the answer.
     pub(crate) fn finished(&self, took: Duration) {
         self.duration.record(took);
     }
 
-    /// A body has arrived whole.
+    /// Records the size of a complete body.
     pub(crate) fn received(&self, bytes: u64) {
         self.received.record_size(bytes);
     }

@@ -1,8 +1,8 @@
-//! What servers and tools written in Go say where they have nothing to say: `null`, also for lists and texts.
+//! `null` in documents of servers and tools written in Go, which use it for empty lists and texts.
 
 use serde::{Deserialize, Deserializer};
 
-/// Reads `null` as what a missing field would be.
+/// Reads `null` like a missing field.
 pub(crate) fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

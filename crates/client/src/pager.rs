@@ -1,9 +1,9 @@
 //! A long list in pages, as one stream of objects.
 //!
-//! A continue token lives as long as the server's history, about five minutes. When it has expired, the server offers
-//! another that goes on behind the last object seen, at a newer version: the stream takes it, so that nothing is
-//! delivered twice and nothing unchanged is missed, and says so ([`Pager::is_consistent`]). Who needs one
-//! consistent state calls [`Pager::collect`], which then lists everything afresh, as client-go does.
+//! A continue token is valid as long as the server's history, about five minutes. When it has expired, the server
+//! offers another one that continues after the last object, at a newer version. The stream uses it, so that nothing
+//! is delivered twice and nothing unchanged is missed, and then [`Pager::is_consistent`] is false. For one consistent
+//! state use [`Pager::collect`], which then lists everything again, as in client-go.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -18,7 +18,7 @@ use crate::dynamic::DynamicApi;
 use crate::error::Error;
 use crate::list::{ListItem, ListStream, ObjectList};
 
-/// 500, as client-go: servers see a familiar load.
+/// The page size, as in client-go, so that servers see a familiar load.
 pub const PAGE_SIZE: u64 = 500;
 
 /// The objects of a long list: a [`Stream`].
@@ -28,12 +28,12 @@ pub struct Pager {
     state: State,
     head: ListHead,
     consistent: bool,
-    /// Whether to go on at a newer version where a token has expired.
+    /// True to continue at a newer version if a token has expired.
     takes_offers: bool,
 }
 
 enum State {
-    /// The page in `options` is to be asked for; with a token that the server has offered, or not.
+    /// The page in `options` is to be requested; `offered` if its token was a replacement.
     Asking {
         offered: bool,
     },
@@ -60,7 +60,7 @@ impl Pager {
         }
     }
 
-    /// With these options, in pages of their limit, or of [`PAGE_SIZE`] objects.
+    /// Sets the options; pages have their limit, or [`PAGE_SIZE`] objects.
     pub fn with(mut self, options: &ListOptions) -> Self {
         self.options = ListOptions {
             limit: options.limit.or(Some(PAGE_SIZE)),
@@ -69,25 +69,25 @@ impl Pager {
         self
     }
 
-    /// In pages of so many objects.
+    /// Sets the page size.
     pub fn page_size(mut self, objects: u64) -> Self {
         self.options.limit = Some(objects);
         self
     }
 
-    /// What the last page said about the list.
+    /// The metadata of the last page.
     pub fn head(&self) -> &ListHead {
         &self.head
     }
 
-    /// Whether all objects so far are of one state of the server.
+    /// True if all objects so far are of one state of the server.
     pub fn is_consistent(&self) -> bool {
         self.consistent
     }
 
-    /// The next object; asks for the next page when one is used up.
+    /// The next object; requests the next page when one is used up.
     ///
-    /// May be dropped at any await without losing an object.
+    /// Cancel safe: dropping the future loses no object.
     pub async fn next(&mut self) -> Option<Result<ListItem, Error>> {
         poll_fn(|cx| self.poll(cx)).await
     }
@@ -120,8 +120,8 @@ impl Pager {
         }
     }
 
-    /// All objects of one state of the server: where a token expires on the way, everything is listed once more, in
-    /// one answer.
+    /// All objects of one state of the server. If a token expires on the way, everything is listed again in one
+    /// answer.
     pub async fn collect(mut self) -> Result<ObjectList, Error> {
         let afresh = ListOptions {
             limit: None,
@@ -145,7 +145,7 @@ impl Pager {
         Ok(list)
     }
 
-    /// Whether an expired token could be traded for the one the server offers.
+    /// Replaces an expired token by the one the server offers; returns false if there is none.
     fn takes_offer(&mut self, error: &Error) -> bool {
         if !error.is_expired() || self.options.continue_token.is_empty() || !self.takes_offers {
             return false;
@@ -160,7 +160,7 @@ impl Pager {
         true
     }
 
-    /// The page is read: on to the next one, if there is one.
+    /// Continues with the next page, if there is one.
     fn turn(&mut self, head: ListHead) {
         self.state = if head.continue_token.is_empty() {
             State::Ended
@@ -168,7 +168,7 @@ impl Pager {
             State::Asking { offered: false }
         };
         self.options.continue_token.clone_from(&head.continue_token);
-        // The token says which state is listed; a version beside it is refused.
+        // The token contains the version; a version beside it is refused.
         self.options.resource_version = ResourceVersion::unset();
         self.options.resource_version_match = None;
         self.head = head;

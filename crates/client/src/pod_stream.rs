@@ -1,8 +1,8 @@
-//! Talking to a process in a pod: `exec` and `attach` over a WebSocket.
+//! `exec` and `attach`: the streams of a process in a pod, over a WebSocket.
 //!
-//! Each message is one byte that names a channel, and bytes for it: 0 standard input, 1 and 2 output, 3 how it ended,
-//! 4 the terminal's size. Version 5 of the protocol can also say that the input has ended. The two ends are
-//! apart, so that one task can read while another writes.
+//! Each message is one byte for the channel, then its bytes: 0 standard input, 1 and 2 output, 3 the exit status, 4
+//! the terminal's size. Version 5 of the protocol can also close the input. Reader and writer are separate, so that
+//! one task can read while another writes.
 
 use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
@@ -15,7 +15,7 @@ use crate::dynamic::{Asked, DynamicApi};
 use crate::error::{Error, ErrorKind};
 use crate::websocket::{self, WebSocket};
 
-/// With an end of input, since v1.30, and without.
+/// With and without closing of the input; the first exists since v1.30.
 const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
 
 const STDIN: u8 = 0;
@@ -25,31 +25,31 @@ const STATUS: u8 = 3;
 const RESIZE: u8 = 4;
 const CLOSE: u8 = 255;
 
-/// What a process says.
+/// Output of a process.
 #[derive(Clone, Debug)]
 pub enum PodOutput {
-    /// On its standard output; with a terminal, everything.
+    /// Standard output; with a terminal, all output.
     Stdout(Bytes),
-    /// On its standard error.
+    /// Standard error.
     Stderr(Bytes),
-    /// How it ended. The last item.
+    /// The exit status. The last item.
     Ended(PodEnd),
 }
 
-/// How a process ended.
+/// The exit status of a process.
 #[derive(Clone, Debug)]
 pub struct PodEnd {
-    /// What the server says about it.
+    /// The server's `Status`.
     pub status: Status,
 }
 
-/// The way out of a pod.
+/// The output of a process in a pod.
 pub struct PodReader {
     socket: SplitStream<WebSocket>,
     asked: Asked,
 }
 
-/// The way into a pod.
+/// The input of a process in a pod.
 pub struct PodWriter {
     socket: SplitSink<WebSocket, Message>,
     asked: Asked,
@@ -78,7 +78,7 @@ impl DynamicApi {
             .await
     }
 
-    /// Joins the process a pod is running. The resource must be pods.
+    /// Attaches to the main process of a pod. The resource must be pods.
     pub async fn attach(&self, name: &str, options: &AttachOptions) -> Result<(PodWriter, PodReader), Error> {
         self.talk(self.connect_request(self.object(name).attach(options))?)
             .await
@@ -104,7 +104,7 @@ impl DynamicApi {
 }
 
 impl PodReader {
-    /// What the process says next; `None` once the server has closed the conversation.
+    /// The next output; `None` once the server has closed the connection.
     pub async fn next(&mut self) -> Option<Result<PodOutput, Error>> {
         loop {
             let bytes = match self.socket.next().await? {
@@ -137,7 +137,7 @@ impl PodReader {
 }
 
 impl PodEnd {
-    /// What the process returned: 0 if it succeeded; `None` if it did not get that far.
+    /// The exit code: 0 for success; `None` if the process was not run.
     pub fn exit_code(&self) -> Option<i32> {
         if self.status.is_success() {
             return Some(0);
@@ -154,7 +154,7 @@ impl PodWriter {
         self.send(STDIN, bytes).await
     }
 
-    /// Tells the process that its input has ended; an error where the server's protocol has no word for it.
+    /// Closes the process's input; an error if the server's protocol does not support it.
     pub async fn close_input(&mut self) -> Result<(), Error> {
         if !self.can_close {
             let reason = format!(
@@ -166,7 +166,7 @@ impl PodWriter {
         self.send(CLOSE, &[STDIN]).await
     }
 
-    /// Tells the process the size of its terminal, in characters.
+    /// Sets the size of the process's terminal, in characters.
     pub async fn resize(&mut self, width: u16, height: u16) -> Result<(), Error> {
         self.send(
             RESIZE,

@@ -1,9 +1,8 @@
-//! A port of a pod as a byte stream, over a WebSocket of its own.
+//! A connection to a port of a pod, over its own WebSocket.
 //!
-//! Each message is one byte that names a channel, and bytes for it: 0 what is said, 1 what went wrong. The first
-//! message of either channel is the port's number and says nothing else. The protocol could carry several ports, but
-//! then one that nobody reads would hold up the others, and no port could be connected to twice: here each
-//! connection is a WebSocket.
+//! Each message is one byte for the channel, then its bytes: 0 data, 1 an error. The first message of either channel
+//! is the port number. The protocol could carry several ports, but an unread one would block the others, and no port
+//! could be connected to twice; so each connection is a WebSocket.
 
 use std::io;
 use std::pin::Pin;
@@ -19,27 +18,27 @@ use crate::dynamic::{Asked, DynamicApi};
 use crate::error::Error;
 use crate::websocket::{self, WebSocket};
 
-/// What nodes speak to those who do not tunnel SPDY.
+/// The protocol of nodes without SPDY tunnelling.
 const PROTOCOL: &str = "v4.channel.k8s.io";
 
 const DATA: u8 = 0;
 const FAILURE: u8 = 1;
 
-/// The most that is put into one message; nodes copy in pieces of this size.
+/// The largest message; nodes copy in pieces of this size.
 const MAX_MESSAGE: usize = 32 << 10;
 
 /// A connection to a port of a pod.
 ///
-/// Reading ends when the pod has closed the connection, or fails with what the node says about it. Shutting it down
-/// closes both directions, since the protocol cannot close one; what is on its way can still be read.
+/// Reading ends when the pod has closed the connection, or fails with the node's error. Shutting down closes both
+/// directions, because the protocol cannot close one; data in transit can still be read.
 pub struct ForwardedPort {
     socket: WebSocket,
     port: u16,
-    /// Whether a channel has named its port.
+    /// True for each channel that has named its port.
     greeted: [bool; 2],
-    /// What has arrived and is not read yet.
+    /// Data not yet read.
     unread: Bytes,
-    /// Something is written that the socket has not taken yet. Whoever reads pushes it on, as with any socket.
+    /// Data was written that is not flushed yet. Reading flushes it, as for any socket.
     unflushed: bool,
     asked: Asked,
 }
@@ -74,7 +73,7 @@ impl DynamicApi {
 }
 
 impl ForwardedPort {
-    /// Waits for bytes of the pod; none are left when it has closed the connection.
+    /// Waits for data; there is none once the pod has closed the connection.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.unread.is_empty() {
             let message = match ready!(Pin::new(&mut self.socket).poll_next(cx)) {
@@ -88,7 +87,7 @@ impl ForwardedPort {
         Poll::Ready(Ok(()))
     }
 
-    /// Pushes on what is written.
+    /// Flushes written data.
     fn poll_push(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.unflushed {
             ready!(Pin::new(&mut self.socket).poll_flush(cx)).map_err(broken)?;

@@ -1,28 +1,28 @@
-//! A token bucket: so many requests a second, with a reserve for bursts.
+//! A token bucket: requests per second, with a burst.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How fast a client may ask.
+/// The client-side rate limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateLimit {
     /// Requests per second over time.
     pub qps: f64,
-    /// Requests that may go at once after a quiet time.
+    /// Requests that may be sent at once after a quiet time.
     pub burst: u32,
 }
 
 impl Default for RateLimit {
-    /// 5 and 10, as client-go, for those who ask for a limit.
+    /// 5 and 10, as in client-go.
     fn default() -> Self {
         Self { qps: 5.0, burst: 10 }
     }
 }
 
-/// One bucket for one client. Whoever comes takes a token at once, from the future if need be, and waits until it
-/// is due: the order of arrival is the order of departure.
+/// The bucket of one client. Each request takes a token at once, in advance if necessary, and waits until it is due,
+/// so requests leave in the order they came.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     limit: RateLimit,
@@ -31,7 +31,7 @@ pub(crate) struct Bucket {
 
 #[derive(Debug)]
 struct State {
-    /// Tokens at `at`; below zero when requests wait for tokens to come.
+    /// Tokens at `at`; negative while requests wait.
     tokens: f64,
     at: Instant,
 }
@@ -48,7 +48,7 @@ impl Bucket {
         }
     }
 
-    /// Waits for a token; returns how long it took. Whoever gives up waiting gives the token back.
+    /// Waits for a token; returns the time waited. A cancelled wait returns the token.
     pub(crate) async fn wait(&self) -> Duration {
         let delay = self.reserve(Instant::now());
         if !delay.is_zero() {
@@ -70,7 +70,7 @@ impl Bucket {
         if state.tokens >= 0.0 {
             return Duration::ZERO;
         }
-        // A rate of zero would wait for ever; a day says the same and cannot overflow. One below zero is none.
+        // A rate of zero would wait forever; a day is as good and cannot overflow. A negative rate is no limit.
         const LONGEST: f64 = 86_400.0;
         Duration::from_secs_f64((-state.tokens / self.limit.qps).clamp(0.0, LONGEST))
     }
@@ -80,7 +80,7 @@ impl Bucket {
     }
 }
 
-/// A token from the future. Requests that were given up while they waited must not hold up those that come after.
+/// A token taken in advance. Cancelled requests must not delay later ones.
 struct Token<'a> {
     bucket: &'a Bucket,
     used: bool,

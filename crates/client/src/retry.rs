@@ -1,7 +1,7 @@
-//! Which answers are worth another try, and when.
+//! Decides which answers are retried, and when.
 //!
-//! A pure table: the caller sends, waits and counts. Only a server that says `Retry-After` is asked again, and a
-//! lost connection is only made up for where asking twice does no harm.
+//! Pure: the caller sends, waits and counts. A request is repeated only if the server sends `Retry-After`, or after a
+//! lost connection if repeating is harmless.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use jiff::Timestamp;
 
 use crate::transport::TransportError;
 
-/// Attempts after the first, as client-go.
+/// Retries after the first attempt, as in client-go.
 pub(crate) const MAX_RETRIES: usize = 10;
 
-/// A server that wants us to stay away for longer gets its way: the caller is told instead of kept waiting.
+/// For a longer wait the error is returned instead.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// The pause after a lost connection, as client-go.
+/// The pause after a lost connection, as in client-go.
 const AFTER_LOSS: Duration = Duration::from_secs(1);
 
-/// When to repeat a request that got this answer; `None` means never.
+/// The delay before repeating a request after this answer; `None` means never.
 pub(crate) fn after_answer(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     asked_for(status, headers, now).filter(|wait| *wait <= LONGEST_WAIT)
 }
 
-/// For how long the server wants to be left alone.
+/// The delay the server asks for.
 pub(crate) fn asked_for(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     if status != StatusCode::TOO_MANY_REQUESTS && !status.is_server_error() {
         return None;
@@ -32,16 +32,16 @@ pub(crate) fn asked_for(status: StatusCode, headers: &HeaderMap, now: Timestamp)
     retry_after(headers.get(header::RETRY_AFTER)?.to_str().ok()?, now)
 }
 
-/// When to repeat a request that got no answer; `None` means never.
+/// The delay before repeating a request without an answer; `None` means never.
 ///
-/// A connection that could not be made, or that closed time and again before anything was sent, is reported at
-/// once: a refused port or a certificate nobody trusts does not get better by asking again.
+/// A failed connect, or connections that repeatedly close before anything is sent, are reported at once: a refused
+/// port or an untrusted certificate does not improve by retrying.
 pub(crate) fn after_loss(method: &Method, error: &TransportError) -> Option<Duration> {
     let lost = matches!(error, TransportError::Lost { .. });
     (lost && (method.is_safe() || error.is_unprocessed())).then_some(AFTER_LOSS)
 }
 
-/// Seconds, or a date.
+/// Parses seconds or a date.
 fn retry_after(text: &str, now: Timestamp) -> Option<Duration> {
     if let Ok(seconds) = text.trim().parse::<u64>() {
         return Some(Duration::from_secs(seconds));

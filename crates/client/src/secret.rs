@@ -5,24 +5,24 @@ use std::fmt;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A token, password or key. It prints as `[redacted]`; only [`Secret::expose`] gives the text away, so a search
-/// for that word finds every place where a secret leaves its box.
+/// A token, password or key. It prints as `[redacted]`; only [`Secret::expose`] returns the text, so a search for
+/// that word finds every use.
 #[derive(Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Boxes a text.
+    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself, to be sent to the server it was made for.
+    /// The text, to be sent to the server it is for.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether nothing is in the box.
+    /// True if the text is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -34,7 +34,7 @@ impl<'de> Deserialize<'de> for Secret {
     }
 }
 
-/// Serde's own errors show the value that is not a text, such as a password of digits without quotes.
+/// Serde's own errors would show a value that is not text, such as an unquoted password of digits.
 struct TextOnly;
 
 impl Visitor<'_> for TextOnly {

@@ -1,5 +1,4 @@
-//! Parts of objects that have verbs of their own: the scale of a workload, the eviction of a pod, the token of a service
-//! account.
+//! Subresources: the scale of a workload, the eviction of a pod, the token of a service account.
 
 use std::time::Duration;
 
@@ -16,23 +15,23 @@ use crate::dynamic::{DynamicApi, ObjectOrStatus};
 use crate::error::{Error, ErrorKind};
 use crate::secret::Secret;
 
-/// How many replicas of something there are.
+/// The scale of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scale {
-    /// How many are wanted.
+    /// The desired number of replicas.
     pub wanted: i32,
-    /// How many there are.
+    /// The current number of replicas.
     pub present: i32,
-    /// What the labels of their pods match.
+    /// The label selector of their pods.
     pub selector: String,
 }
 
-/// Which token is asked for.
+/// Options of a token request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenOptions {
-    /// For whom it is; by default for the API server.
+    /// The audiences; by default the API server.
     pub audiences: Vec<String>,
-    /// How long it is good for; by default an hour. Servers may choose another time.
+    /// The lifetime; by default an hour. Servers may choose another one.
     pub expires_after: Option<Duration>,
 }
 
@@ -42,12 +41,12 @@ pub struct TokenOptions {
 pub struct Token {
     /// The token itself.
     pub token: Secret,
-    /// Until when it is good.
+    /// The expiry.
     pub expiration_timestamp: Time,
 }
 
 impl DynamicApi {
-    /// How many replicas an object wants and has.
+    /// Reads the scale of an object.
     pub fn scale<'a>(&'a self, name: &'a str) -> Call<'a, GetOptions, Scale> {
         let scaled = Call::new(move |options| {
             self.send(self.build(Method::GET, self.part(name, "scale").get(options)))
@@ -55,7 +54,7 @@ impl DynamicApi {
         scaled.then(move |answer| self.read_scale(Method::GET, name, answer?))
     }
 
-    /// Changes how many replicas an object wants.
+    /// Sets the number of replicas of an object.
     pub fn scale_to<'a>(&'a self, name: &'a str, replicas: i32) -> Call<'a, PatchOptions, Scale> {
         let scaled = Call::new(move |options| {
             let patch = json!({"spec": {"replicas": replicas}}).to_string().into_bytes();
@@ -65,8 +64,7 @@ impl DynamicApi {
         scaled.then(move |answer| self.read_scale(Method::PATCH, name, answer?))
     }
 
-    /// Deletes a pod unless a disruption budget is against it, which is
-    /// [`is_too_many_requests`](Error::is_too_many_requests).
+    /// Evicts a pod. A refusal by a disruption budget is [`is_too_many_requests`](Error::is_too_many_requests).
     pub fn evict<'a>(&'a self, name: &'a str) -> Call<'a, DeleteOptions, ()> {
         Call::new(move |options: &DeleteOptions| {
             let eviction = json!({
@@ -80,7 +78,7 @@ impl DynamicApi {
         })
     }
 
-    /// Asks for a token of a service account.
+    /// Requests a token of a service account.
     pub fn token<'a>(&'a self, name: &'a str) -> Call<'a, TokenOptions, Token> {
         Call::new(move |options: &TokenOptions| {
             let expires_after = options.expires_after.map(|after| after.as_secs());

@@ -1,8 +1,8 @@
-//! Whom to trust and which certificate to show, re-read as files change.
+//! The TLS configuration of a client, re-read as files change.
 //!
-//! In flow PEM files and inline data, out flows a TLS configuration with a *generation*: a number that grows
-//! whenever the configuration differs from the one before. Connections remember theirs; new requests go to
-//! connections of the newest generation while streams on older ones live on, so rotation drops nothing.
+//! PEM files and inline data become a TLS configuration with a *generation*, which grows whenever the configuration
+//! changes. Each connection has the generation it was opened with. New requests use connections of the newest
+//! generation while streams on older ones continue, so rotation interrupts nothing.
 
 mod verifier;
 
@@ -19,19 +19,19 @@ use tokio::time::Instant;
 
 use crate::config::{ConfigError, IdentityConfig, Material, TlsConfig};
 
-/// How long files are trusted not to have changed. Kubelets rotate mounted files about once a minute.
+/// The interval at which files are checked. Kubelets rotate mounted files about once a minute.
 pub(crate) const RELOAD_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What errors call it.
+/// Its name in errors.
 const AUTHORITY: &str = "certificate authority";
 
-/// The TLS side of one client.
+/// The TLS state of one client.
 pub(crate) struct Tls {
     config: TlsConfig,
     loaded: Mutex<Loaded>,
 }
 
-/// A configuration built from certain bytes.
+/// A configuration and the bytes it was built from.
 struct Loaded {
     generation: u64,
     inputs: Inputs,
@@ -40,7 +40,7 @@ struct Loaded {
     http1: Arc<ClientConfig>,
 }
 
-/// The bytes a configuration is built from; equal bytes mean an equal configuration.
+/// The bytes of a configuration; equal bytes mean an equal configuration.
 #[derive(Clone, PartialEq, Eq)]
 struct Inputs {
     authority: Option<Arc<[u8]>>,
@@ -54,17 +54,17 @@ pub(crate) struct Identity {
     pub(crate) key: Arc<[u8]>,
 }
 
-/// What a new connection needs.
+/// The configuration of new connections.
 pub(crate) struct Current {
     pub(crate) generation: u64,
     /// Offers HTTP/2 and HTTP/1.1.
     pub(crate) multiplexed: Arc<ClientConfig>,
-    /// Offers HTTP/1.1 alone.
+    /// Offers only HTTP/1.1.
     pub(crate) http1: Arc<ClientConfig>,
 }
 
 impl Tls {
-    /// Reads everything once, so that a bad file is found when the client is made and not at the first request.
+    /// Reads everything once, so that a bad file is reported when the client is created.
     pub(crate) fn new(config: TlsConfig) -> Result<Self, ConfigError> {
         let inputs = Inputs::read(&config, None)?;
         let loaded = Loaded::build(&config, inputs, 0)?;
@@ -74,10 +74,10 @@ impl Tls {
         })
     }
 
-    /// The configuration for new connections. `identity` is what an exec plugin issued, if it did.
+    /// The configuration for new connections. `identity` is a certificate issued by an exec plugin.
     ///
-    /// The files are small and read at most once a minute, so they are read where we stand. A rotation caught
-    /// half-way (a key without its certificate) leaves the old configuration in force until the next look.
+    /// The files are small and read at most once a minute, so they are read synchronously. A half-finished rotation
+    /// (a key without its certificate) leaves the old configuration in use until the next check.
     pub(crate) fn current(&self, identity: Option<&Identity>) -> Current {
         let mut loaded = self
             .loaded
@@ -128,8 +128,8 @@ impl Identity {
         })
     }
 
-    /// A resolver rather than `with_client_auth_cert`: Kubernetes accepts version 1 certificates, rustls' check
-    /// of the leaf does not.
+    /// A resolver instead of `with_client_auth_cert`: Kubernetes accepts version 1 certificates, rustls' check of the
+    /// leaf does not.
     fn resolver(&self, provider: &CryptoProvider) -> Result<Arc<dyn ResolvesClientCert>, ConfigError> {
         let chain = certificates(&self.certificate, "client certificate")?;
         let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| bad("client key", error))?;
@@ -173,8 +173,9 @@ impl Loaded {
     }
 }
 
-/// For a proxy that is itself reached over TLS. It is no part of the cluster, so the operating system's authorities
-/// vouch for it, and the cluster's do, where client-go looks; it is not shown the certificate meant for the server.
+/// The configuration for a proxy that is itself reached over TLS. It is not part of the cluster, so it is verified
+/// with the operating system's and the cluster's authorities, as in client-go, and is not sent the client
+/// certificate.
 pub(crate) fn for_proxy(config: &TlsConfig) -> Result<Arc<ClientConfig>, ConfigError> {
     let builder = trusting(config, || {
         let mut authorities = system_authorities();
@@ -186,14 +187,14 @@ pub(crate) fn for_proxy(config: &TlsConfig) -> Result<Arc<ClientConfig>, ConfigE
     Ok(Arc::new(builder.with_no_client_auth()))
 }
 
-/// The beginning of every configuration: who is trusted.
+/// The common part of every configuration: the trusted authorities.
 fn trusting(
     config: &TlsConfig,
     authorities: impl FnOnce() -> Result<Vec<CertificateDer<'static>>, ConfigError>,
 ) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, ConfigError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let verifier = match config.insecure_skip_verify {
-        true => verifier::trust_everyone(&provider),
+        true => watchkeeper_trust::everyone(&provider),
         false => verifier::trust(authorities()?, &provider)?,
     };
     Ok(ClientConfig::builder_with_provider(provider)
@@ -217,7 +218,6 @@ fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, 
     Ok(certificates)
 }
 
-/// Roots that webpki can read; one odd certificate in a bundle does not spoil the rest.
 fn bad(what: &str, reason: impl ToString) -> ConfigError {
     ConfigError::Tls {
         what: what.to_owned(),

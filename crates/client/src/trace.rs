@@ -1,6 +1,6 @@
-//! Requests in the log, by verbosity, in client-go's words.
+//! Logs requests by verbosity, with client-go's texts.
 //!
-//! Events carry their level in the field `v`, and are only made when the client's verbosity asks for them:
+//! Events carry their level in the field `v` and are emitted only if the client's verbosity includes it:
 //!
 //! | level | shows |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | 9 | a curl line, name look-up, dial and TLS times, 10 KiB of bodies |
 //! | 10 | whole bodies |
 //!
-//! `Authorization` shows its scheme and nothing else.
+//! Of `Authorization` only the scheme is shown.
 
 use std::time::Duration;
 
@@ -21,10 +21,10 @@ use tokio::time::Instant;
 use crate::error::chain;
 use crate::transport::{Body, Obtained, Opening, TransportError};
 
-/// What "whole" means for bodies: lists are shown, endless watches do not fill the memory.
+/// The limit of a "whole" body: lists are shown, endless watches do not fill the memory.
 const WHOLE_BODY: usize = 16 << 20;
 
-/// One request being watched.
+/// The log of one request.
 pub(crate) struct Trace {
     verbosity: u8,
     line: String,
@@ -39,7 +39,7 @@ macro_rules! log {
 }
 
 impl Trace {
-    /// Nothing is put together where nothing is shown.
+    /// Formats nothing if nothing is shown.
     pub(crate) fn begin(verbosity: u8, request: &Request<Bytes>, url: impl FnOnce() -> String) -> Self {
         let (mut line, mut shown_url) = (String::new(), String::new());
         if verbosity >= 6 {
@@ -111,7 +111,7 @@ impl Trace {
         }
     }
 
-    /// In-process connections have no address to tell about.
+    /// In-process connections have no address.
     fn show_opening(&self, opening: &Opening) {
         let Some(peer) = opening.peer else { return };
         let host = self.url.split('/').nth(2).unwrap_or_default();
@@ -126,7 +126,7 @@ impl Trace {
     }
 }
 
-/// What the time went into: opening a connection or waiting for one, then the server.
+/// The timings: opening a connection or waiting for one, then the server.
 fn statistics(obtained: Option<&Obtained>, duration: Duration) -> String {
     let (words, connecting) = match obtained {
         Some(Obtained::Reused(waited)) => (format!("GetConnection {} ms", waited.as_millis()), *waited),
@@ -153,7 +153,7 @@ fn show_headers(headers: &HeaderMap) {
     }
 }
 
-/// A line that repeats the request by hand, once the token is filled in.
+/// A command that repeats the request, once the token is filled in.
 fn curl<B>(request: &Request<B>, url: &str) -> String {
     let mut line = format!("curl -v -X{} ", request.method());
     for (name, value) in request.headers() {
@@ -197,11 +197,11 @@ fn body_limit(verbosity: u8) -> usize {
     }
 }
 
-/// The start of a body of so many bytes: text as it is, anything else in hexadecimal.
+/// The start of a body of `length` bytes: text as it is, anything else in hexadecimal.
 fn excerpt(start: &[u8], length: usize) -> String {
     let mut text = match std::str::from_utf8(start) {
         Ok(text) => text.to_owned(),
-        // A cut through a character is no reason to call text binary.
+        // Text cut within a character is still text.
         Err(error) if error.error_len().is_none() => {
             String::from_utf8_lossy(&start[..error.valid_up_to()]).into()
         }

@@ -4,17 +4,18 @@
 //! send ▶ pool: a connection with room ▶ connector: dial ▶ proxy ▶ TLS ▶ HTTP/2 (or HTTP/1.1) ▶ body ▶ gunzip
 //! ```
 //! HTTP/2 carries up to a hundred streams on one connection; more connections are opened when those run out. A
-//! lane of HTTP/1.1 connections serves upgrades, servers without HTTP/2, and short requests to a server on this machine.
+//! lane of HTTP/1.1 connections serves upgrades, servers without HTTP/2, and lone requests to a server on this machine.
 //! Nothing here knows Kubernetes, retries a request that a server may have seen, or waits longer than its named limits.
 
 mod body;
 mod connector;
 mod dial;
-mod driver;
 mod gzip;
 mod http2;
+mod loopback;
 mod pool;
 mod proxy;
+mod read_turns;
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -42,8 +43,7 @@ pub(crate) const TLS_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) enum Lane {
     /// HTTP/2 where the server has it.
     Multiplexed,
-    /// As [`Lane::Multiplexed`], unless the server is near, an HTTP/1.1 connection is free or can be opened, and nobody
-    /// waits for an answer on a shared one.
+    /// As [`Lane::Multiplexed`], but a lone request to a server on this machine takes HTTP/1.1 ([`loopback`]).
     Short,
     /// HTTP/1.1 only: the connection will leave HTTP after the request.
     Upgrade,

@@ -1,4 +1,4 @@
-//! A resource whose objects are Rust structs: the dynamic client with a decode at the end.
+//! The typed client: the dynamic client with decoding into Rust structs.
 
 mod identity;
 mod list;
@@ -31,12 +31,12 @@ pub use identity::{Identity, Owner};
 pub use list::{List, ListIntoIter, ListIter};
 pub use stream::TypedStream;
 
-/// A struct that is a kind: it knows its resource and reads from and writes to the JSON form.
+/// A struct that represents a kind: it has a resource, and (de)serializes as its JSON form.
 ///
-/// With the feature `k8s-openapi` every kind of that crate is one, with `kube` also those derived with
-/// `kube::CustomResource`. Your own are, too: by `#[derive(Resource)]` of
-/// `watchkeeper-custom`, which also makes their schema, or by hand. A struct need not have `apiVersion` and `kind`: they
-/// are filled in when it is written.
+/// With the feature `k8s-openapi` every kind of that crate implements it, with `kube` also those derived with
+/// `kube::CustomResource`. Implement it for your own kinds with `#[derive(Resource)]` of `watchkeeper-custom`, which
+/// also generates their schema, or by hand. A struct need not have `apiVersion` and `kind`: they are added when it is
+/// written.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -59,17 +59,18 @@ pub trait ResourceType: DeserializeOwned + Serialize + Send + Sync + 'static {
     /// Group, version, kind, plural name and scope.
     fn resource() -> Resource;
 
-    /// Which object this is. Unless a kind says how to find it, the object is written to JSON and looked at there.
+    /// The identity of the object. By default the object is serialized and its metadata read from the JSON.
     fn identity(&self) -> Identity {
         Identity::written(self)
     }
 
-    /// The object's place within its resource.
+    /// The object's namespace and name.
     fn key(&self) -> ObjectKey {
         self.identity().key()
     }
 
-    /// The entry in `ownerReferences` that makes this object the controller of another, which is then deleted with it.
+    /// The entry in `ownerReferences` that makes this object the controller of another, which is then deleted with
+    /// it.
     ///
     /// ```
     /// # use serde_json::json;
@@ -83,7 +84,7 @@ pub trait ResourceType: DeserializeOwned + Serialize + Send + Sync + 'static {
     }
 }
 
-/// The objects of one kind as structs.
+/// The typed client of one kind.
 pub struct Api<K> {
     objects: DynamicApi,
     bodies: Encoding,
@@ -91,7 +92,7 @@ pub struct Api<K> {
 }
 
 impl Client {
-    /// Objects of a kind that is known when the program is built, in all namespaces.
+    /// The client of a Rust type, in all namespaces.
     ///
     /// ```no_run
     /// # use watchkeeper_client::{Client, ResourceType, Error};
@@ -110,20 +111,20 @@ impl Client {
         }
     }
 
-    /// Objects of any resource, undecoded.
+    /// The client of any resource, with undecoded objects.
     pub fn dynamic(&self, resource: Resource) -> DynamicApi {
         DynamicApi::new(self.clone(), resource)
     }
 
-    /// The metadata of objects of any resource.
+    /// The client of any resource that reads only metadata.
     pub fn metadata(&self, resource: Resource) -> DynamicApi {
         self.dynamic(resource).metadata_only()
     }
 }
 
-/// Which objects; see [`DynamicApi`].
+/// Selecting objects; see [`DynamicApi`].
 impl<K: ResourceType> Api<K> {
-    /// Those of one namespace.
+    /// The objects of one namespace.
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         Self {
             objects: self.objects.namespace(namespace),
@@ -131,7 +132,7 @@ impl<K: ResourceType> Api<K> {
         }
     }
 
-    /// Those of the namespace of the configuration.
+    /// The objects of the configured namespace.
     pub fn default_namespace(self) -> Self {
         Self {
             objects: self.objects.default_namespace(),
@@ -139,7 +140,7 @@ impl<K: ResourceType> Api<K> {
         }
     }
 
-    /// Those of all namespaces.
+    /// The objects of all namespaces.
     pub fn all_namespaces(self) -> Self {
         Self {
             objects: self.objects.all_namespaces(),
@@ -147,7 +148,7 @@ impl<K: ResourceType> Api<K> {
         }
     }
 
-    /// Gives each request but watches no more than this time.
+    /// Sets the time limit of each request but watches.
     pub fn timeout(self, timeout: Duration) -> Self {
         Self {
             objects: self.objects.timeout(timeout),
@@ -155,7 +156,7 @@ impl<K: ResourceType> Api<K> {
         }
     }
 
-    /// In JSON even where the server has protobuf.
+    /// JSON even if the server has protobuf.
     pub fn json_only(self) -> Self {
         Self {
             objects: self.objects.json_only(),
@@ -163,11 +164,11 @@ impl<K: ResourceType> Api<K> {
         }
     }
 
-    /// Creates and updates built-in kinds in protobuf, for servers that have it.
+    /// Sends built-in kinds in protobuf on create and update, for servers that support it.
     ///
-    /// Answers come in protobuf by themselves, since the server says which form it has. Bodies go out as JSON unless
-    /// this is asked for, as in client-go: a field that the schema here does not know, because the struct is of a
-    /// newer Kubernetes, has no place in protobuf and is left out without a word, while in JSON it arrives.
+    /// Answers come in protobuf by default, because the server states their encoding. Bodies are sent as JSON by
+    /// default, as in client-go: a field unknown to the schema here, because the struct is of a newer Kubernetes,
+    /// would silently be dropped in protobuf, but is sent in JSON.
     pub fn protobuf_bodies(self) -> Self {
         Self {
             bodies: Encoding::Protobuf,
@@ -175,7 +176,7 @@ impl<K: ResourceType> Api<K> {
         }
     }
 
-    /// Their `status`, which has verbs of its own.
+    /// The `status` subresource.
     pub fn status(&self) -> Self {
         Self {
             objects: self.objects.clone().subresource("status"),
@@ -183,25 +184,25 @@ impl<K: ResourceType> Api<K> {
         }
     }
 
-    /// The same objects, undecoded: for lists and watches that look at few of them, and for other subresources.
+    /// The same objects undecoded: for lists and watches that decode few of them, and for other subresources.
     pub fn objects(&self) -> &DynamicApi {
         &self.objects
     }
 }
 
-/// What to do with them. Each request is sent when it is awaited, with the options given by [`Call::with`], if any.
+/// Requests. Each is sent when it is awaited, with the options given by [`Call::with`], if any.
 impl<K: ResourceType> Api<K> {
     /// Reads one object.
     pub fn get<'a>(&'a self, name: &'a str) -> Call<'a, GetOptions, K> {
         self.decoded(Method::GET, name.into(), self.objects.get(name))
     }
 
-    /// As [`get`](Self::get); `None` if there is no such object.
+    /// Like [`get`](Self::get); `None` if there is no such object.
     pub fn find<'a>(&'a self, name: &'a str) -> Call<'a, GetOptions, Option<K>> {
         self.get(name).then(found)
     }
 
-    /// Everything at once, or one page where `limit` is set. Each object becomes a struct when the list comes to it.
+    /// Lists all objects, or one page if `limit` is set. Objects are decoded while iterating.
     pub fn list(&self) -> Call<'_, ListOptions, List<K>> {
         self.objects.list_with_request().then(|listed| {
             let (list, asked) = listed?;
@@ -209,7 +210,7 @@ impl<K: ResourceType> Api<K> {
         })
     }
 
-    /// As [`list`](Self::list), but each struct comes as soon as its bytes have arrived, and none is kept.
+    /// Like [`list`](Self::list), but each struct is available as soon as its bytes have arrived, and none is kept.
     ///
     /// ```no_run
     /// # use watchkeeper_client::{Client, Error, ResourceType};
@@ -228,13 +229,13 @@ impl<K: ResourceType> Api<K> {
             .then(|stream| Ok(TypedStream::new(stream?)))
     }
 
-    /// Everything in pages, as one stream; each object decodes on request. [`Pager::with`] takes options.
+    /// Lists all objects in pages, as one stream; objects are decoded on demand. [`Pager::with`] takes options.
     pub fn pages(&self) -> Pager {
         self.objects.pages()
     }
 
-    /// The changes after the version in the options; without one, what is there, as added, and what changes then. Each
-    /// object decodes on request.
+    /// Watches the changes after the version in the options; without one, first the existing objects as added.
+    /// Objects are decoded on demand.
     pub fn watch(&self) -> Call<'_, WatchOptions, WatchStream> {
         self.objects.watch()
     }
@@ -254,7 +255,7 @@ impl<K: ResourceType> Api<K> {
         self.decoded(Method::PUT, name.into(), updated)
     }
 
-    /// Changes an object by a patch: a JSON value, or anything that writes one.
+    /// Patches an object with a JSON value, or anything that serializes as one.
     pub fn patch<'a>(
         &'a self,
         name: &'a str,
@@ -264,10 +265,10 @@ impl<K: ResourceType> Api<K> {
         self.decoded(Method::PATCH, name.into(), self.objects.patch(name, kind, patch))
     }
 
-    /// Changes an object to what `object` says about it, as this field manager, or creates it. The fields that it has are
-    /// the manager's; those that others manage stay.
+    /// Applies `object` as this field manager (server-side apply), creating it if necessary. The manager owns all
+    /// fields in it; fields of other managers stay.
     ///
-    /// A struct that has a field says so of it: a configuration that leaves out what the kind requires is JSON, for
+    /// A struct states every required field. To apply fewer fields, use JSON with
     /// [`apply_configuration`](Self::apply_configuration).
     pub fn apply<'a>(&'a self, object: &K, manager: &'a str) -> Call<'a, ApplyOptions, K> {
         let name = object.identity().name;
@@ -276,8 +277,8 @@ impl<K: ResourceType> Api<K> {
         self.decoded(Method::PATCH, name.into(), applied)
     }
 
-    /// As [`apply`](Self::apply), from a configuration that states some fields and leaves the others alone: a JSON
-    /// value, or anything that writes one. It need not have `apiVersion`, `kind` and a name.
+    /// Like [`apply`](Self::apply), from a configuration that states only some fields: a JSON value, or anything that
+    /// serializes as one. It need not have `apiVersion`, `kind` and a name.
     ///
     /// ```no_run
     /// # use serde_json::json;
@@ -322,7 +323,7 @@ impl<K: ResourceType> Api<K> {
             .then(|begun| begun.map(drop))
     }
 
-    /// The answer as a struct. The name is that of the object asked for; empty for a new one.
+    /// Decodes the answer. The name is that of the requested object; empty for a new one.
     fn decoded<'a, O: Clone + Default + 'a>(
         &'a self,
         method: Method,
@@ -339,7 +340,7 @@ impl<K: ResourceType> Api<K> {
         if self.bodies != Encoding::Protobuf || schema.kind(&kind.api_version(), &kind.kind).is_none() {
             return Ok(json);
         }
-        // By way of JSON: a second serializer would compile every kind once more, for those who never ask for it too.
+        // Through JSON: a second serializer would compile every kind again, also for programs that never use it.
         let value = serde_json::from_slice(&json.into_bytes());
         let bytes = value
             .map_err(|error| error.to_string())
@@ -358,7 +359,7 @@ impl<K: ResourceType> Api<K> {
         payload.map_err(|error| Error::new(&method, plural, ErrorKind::Request(error.to_string())))
     }
 
-    /// The name is that of the object asked for; empty for a new one.
+    /// The name is that of the requested object; empty for a new one.
     fn decode(&self, method: Method, name: &str, object: &Object) -> Result<K, Error> {
         object.decode().map_err(|error| {
             let kind = ErrorKind::Decode(error.to_string());
@@ -367,23 +368,23 @@ impl<K: ResourceType> Api<K> {
     }
 }
 
-/// Fills in `metadata.name` where a configuration does not state it.
+/// Adds `metadata.name` if a configuration does not state it.
 fn named(configuration: &impl Serialize, name: &str) -> Result<Value, serde_json::Error> {
     let mut value = serde_json::to_value(configuration)?;
     let metadata = value.as_object_mut().map(|members| {
         let metadata = members.entry("metadata");
         metadata.or_insert_with(|| Value::Object(Map::new()))
     });
-    // What is no object stays as it is: the server says so.
+    // Anything but an object is left for the server to refuse.
     if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
         metadata.entry("name").or_insert_with(|| name.into());
     }
     Ok(value)
 }
 
-/// Fills in `apiVersion` and `kind` where an object does not state them, which servers ask of every body.
+/// Adds `apiVersion` and `kind`, which servers require, if an object does not state them.
 ///
-/// One that states both is not touched; the kinds of `k8s-openapi` do.
+/// An object that states both is unchanged; the kinds of `k8s-openapi` do.
 fn with_type(object: Vec<u8>, resource: &Resource) -> Result<Vec<u8>, serde_json::Error> {
     let states_type = |header: Header<'_>| !header.api_version.is_empty() && !header.kind.is_empty();
     if json::header(&object).is_ok_and(states_type) {
@@ -422,8 +423,8 @@ impl<K> fmt::Debug for Api<K> {
     }
 }
 
-/// The kinds of `k8s-openapi`, and of every crate that describes its own in the same way. With the feature `kube` they
-/// are among kube's.
+/// The kinds of `k8s-openapi`, and of other crates that use its traits. With the feature `kube` they are covered by
+/// kube's.
 #[cfg(all(feature = "k8s-openapi", not(feature = "kube")))]
 mod k8s_openapi_types {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

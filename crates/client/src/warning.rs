@@ -1,8 +1,8 @@
-//! `Warning` headers: what a server wants a human to know about a request that worked.
+//! `Warning` headers: a server's messages to the user about a successful request.
 
 use http::{HeaderMap, header};
 
-/// The code of everything Kubernetes has to say; others are about caches.
+/// The code of all Kubernetes warnings; others are about caches.
 const MISCELLANEOUS: u16 = 299;
 
 /// One warning.
@@ -10,14 +10,14 @@ const MISCELLANEOUS: u16 = 299;
 pub struct Warning {
     /// 299 for everything Kubernetes sends.
     pub code: u16,
-    /// Who warns; `-` if it does not say.
+    /// The warning agent; `-` if unknown.
     pub agent: String,
     /// The text, unescaped.
     pub text: String,
 }
 
 impl Warning {
-    /// What is done with warnings nobody else listens to: those meant for people are logged, as client-go does.
+    /// The default handler: logs Kubernetes' warnings, as in client-go.
     pub(crate) fn log(&self) {
         if self.code == MISCELLANEOUS && !self.text.is_empty() {
             tracing::warn!("{}", self.text);
@@ -25,7 +25,7 @@ impl Warning {
     }
 }
 
-/// All warnings of a response; a header value may hold several, and one that cannot be read is left out.
+/// All warnings of a response; a header may hold several, and malformed ones are skipped.
 pub(crate) fn warnings(headers: &HeaderMap) -> impl Iterator<Item = Warning> {
     let values = headers.get_all(header::WARNING).into_iter();
     values
@@ -36,7 +36,7 @@ pub(crate) fn warnings(headers: &HeaderMap) -> impl Iterator<Item = Warning> {
         })
 }
 
-/// Takes `299 - "text"` and an optional date off the front, and the comma after it.
+/// Consumes `299 - "text"` with an optional date, and the comma after it.
 fn parse(rest: &mut &str) -> Option<Warning> {
     let text = rest.trim_start_matches([' ', ',']);
     let (code, text) = text.split_once(' ')?;
@@ -58,7 +58,7 @@ fn parse(rest: &mut &str) -> Option<Warning> {
     })
 }
 
-/// Takes a quoted string off the front; a backslash lets the next character stand for itself.
+/// Consumes a quoted string; a backslash escapes the next character.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut out = String::new();
     let mut characters = text.strip_prefix('"')?.char_indices();

@@ -1,8 +1,8 @@
-//! A watch: events as they arrive, their objects undecoded.
+//! A watch: a stream of events with undecoded objects.
 //!
-//! In flow chunks of JSON lines or protobuf frames, or WebSocket messages; out flow [`WatchEvent`]s. The ways a
-//! watch ends are told apart: a plain end (the server's time was up), [`WatchEvent::Error`] (the server says why), an
-//! `Err` (the connection broke). Dropping the stream cancels the request at once.
+//! JSON lines, protobuf frames or WebSocket messages become [`WatchEvent`]s. A watch ends in one of three ways:
+//! regularly (the server's timeout), with [`WatchEvent::Error`] (the server states a reason), or with an `Err` (the
+//! connection broke). Dropping the stream cancels the request at once.
 
 mod websocket;
 
@@ -33,18 +33,18 @@ pub enum WatchEvent {
     Added(Object),
     /// The object has changed.
     Modified(Object),
-    /// The object is gone; this is its last state, at the version of its deletion.
+    /// The object was deleted; this is its last state, at the version of its deletion.
     Deleted(Object),
-    /// Nothing happened up to the object's version; only that version means something.
+    /// Nothing else happened up to the object's version; its other fields have no meaning.
     Bookmark(Object),
-    /// The server ends the watch and says why. The last item.
+    /// The server ends the watch with an error. The last item.
     Error(Status),
-    /// An event that cannot be read. The stream goes on behind it.
+    /// An event that cannot be decoded. The stream continues.
     Undecodable(Undecodable),
 }
 
 impl WatchEvent {
-    /// The word it came with; `ERROR` if it cannot be read.
+    /// Its type; `ERROR` if it cannot be decoded.
     pub fn kind(&self) -> WatchEventKind {
         match self {
             Self::Added(_) => WatchEventKind::Added,
@@ -55,7 +55,7 @@ impl WatchEvent {
         }
     }
 
-    /// The object, if it is about one. That of a bookmark has nothing but a version.
+    /// The object, if there is one. That of a bookmark has only a version.
     pub fn object(&self) -> Option<&Object> {
         match self {
             Self::Added(object) | Self::Modified(object) | Self::Deleted(object) | Self::Bookmark(object) => {
@@ -84,7 +84,7 @@ enum Source {
 struct BodySource {
     body: Body,
     splitter: WatchSplitter,
-    /// Bytes that have arrived and are not split yet.
+    /// Bytes that have arrived but were not split yet.
     chunk: Bytes,
 }
 
@@ -117,7 +117,7 @@ impl WatchStream {
         kept: ObjectOptions,
     ) -> Result<Self, Error> {
         let asked = Asked::new(client, &request);
-        // A watch needs no protocol: messages of a JSON watch are text.
+        // A watch needs no subprotocol: messages of a JSON watch are text.
         let (socket, _) = crate::websocket::open(client, request, &asked, &[]).await?;
         Ok(Self::new(
             Source::Socket(Box::new(Socket(socket))),
@@ -138,7 +138,7 @@ impl WatchStream {
         }
     }
 
-    /// The next event; `None` when the server has ended the watch as agreed.
+    /// The next event; `None` when the server has ended the watch regularly.
     pub async fn next(&mut self) -> Option<Result<WatchEvent, Error>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -222,8 +222,8 @@ impl Stream for WatchStream {
 }
 
 impl BodySource {
-    /// The next event in the chunk at hand; `None` when the chunk is used up. An error here is the end: without
-    /// the bounds of an event there is no next one.
+    /// The next event of the current chunk; `None` when the chunk is used up. An error ends the stream: the start of
+    /// the next event is unknown.
     fn split(&mut self, reader: &EventReader<'_>) -> Result<Option<WatchEvent>, WireError> {
         let mut rest = &self.chunk[..];
         let event = match &mut self.splitter {
@@ -237,7 +237,7 @@ impl BodySource {
         Ok(event)
     }
 
-    /// A last line without its end, if it is whole.
+    /// An unterminated last line, if it is complete.
     fn finish(&mut self, reader: &EventReader<'_>) -> Result<Option<WatchEvent>, WireError> {
         Ok(self
             .splitter
@@ -246,7 +246,7 @@ impl BodySource {
     }
 }
 
-/// Makes events of raw ones.
+/// Converts raw events.
 struct EventReader<'a> {
     position: usize,
     kind: &'a Arc<GroupVersionKind>,
@@ -286,7 +286,7 @@ impl EventReader<'_> {
     }
 }
 
-/// The `Status` of an error event. The watch is over whatever it says, so an unreadable one is still an error.
+/// The `Status` of an error event. A malformed one is an error too: the watch is over.
 fn status(raw: RawObject<'_>) -> Status {
     let status: Option<Status> = match raw.encoding {
         Encoding::Json => serde_json::from_slice(raw.bytes).ok(),

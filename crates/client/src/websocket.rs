@@ -1,4 +1,4 @@
-//! WebSockets: the handshake on an HTTP/1.1 connection of its own.
+//! WebSockets: the handshake on a dedicated HTTP/1.1 connection.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, header};
@@ -19,8 +19,8 @@ const READ_BUFFER: usize = 8 << 10;
 /// An open WebSocket.
 pub(crate) type WebSocket = WebSocketStream<Box<dyn Io>>;
 
-/// Asks for a WebSocket that speaks one of `protocols`, most wanted first; returns which one. No protocols are asked
-/// for where none are named, and the answer is then empty.
+/// Opens a WebSocket with one of `protocols`, in order of preference; returns the chosen one. Without protocols the
+/// result is empty.
 pub(crate) async fn open(
     client: &Client,
     mut request: Request<Bytes>,

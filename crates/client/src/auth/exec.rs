@@ -1,9 +1,9 @@
 //! Credential plugins: programs that print an `ExecCredential`.
 //!
-//! In flows the plugin's configuration, out flows a token, a client certificate, or both, kept until it expires or
-//! the server refuses it. One process runs at a time, however many requests wait for it or give up waiting, and no
-//! longer than its limit. What it writes to standard error goes to the user's terminal where there is one, such as a
-//! code to type into a browser; else it ends up in the error.
+//! The plugin's configuration becomes a token, a client certificate, or both, cached until it expires or the server
+//! rejects it. One process runs at a time, however many requests wait for it or are cancelled, and no longer than its
+//! time limit. Its standard error goes to the user's terminal if there is one, because it may show a code to type
+//! into a browser; else it becomes part of the error.
 
 use std::io::IsTerminal;
 use std::process::Stdio;
@@ -25,25 +25,25 @@ use crate::config::{ExecCredentials, InteractiveMode};
 use crate::metrics::{PluginCall, PluginId, RequestMetrics};
 use crate::tls::Identity;
 
-/// The protocol versions spoken.
+/// The supported protocol versions.
 pub(crate) const API_VERSIONS: [&str; 2] = [
     "client.authentication.k8s.io/v1",
     "client.authentication.k8s.io/v1beta1",
 ];
 
-/// A plugin that talks to nobody is stuck after this long.
+/// The time limit of a plugin without a terminal.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A plugin that somebody reads or types to may be waiting for that human.
+/// The time limit of a plugin with a terminal: it may wait for its user.
 const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Credentials are renewed this long before they expire, so that they do not expire on the way.
+/// Credentials are renewed this long before they expire, so that they do not expire in transit.
 const EXPIRY_MARGIN: Duration = Duration::from_secs(10);
 
-/// What is read of a plugin's output: certificates and tokens are a few kilobytes.
+/// The largest output of a plugin: certificates and tokens have a few kilobytes.
 const MAX_OUTPUT: u64 = 1 << 20;
 
-/// The end of standard error that goes into an error.
+/// The part of standard error, from its end, that goes into an error.
 const MAX_STDERR: usize = 1024;
 
 /// One plugin and its last credential.
@@ -54,19 +54,19 @@ pub(crate) struct ExecPlugin {
     terminal: Terminal,
 }
 
-/// What of this process' standard streams is a terminal.
+/// The standard streams of this process that are terminals.
 #[derive(Clone, Copy, Debug, Default)]
 struct Terminal {
-    /// Somebody can type.
+    /// Standard input.
     input: bool,
-    /// Somebody can read.
+    /// Standard error.
     errors: bool,
 }
 
 #[derive(Default)]
 struct Cached {
     credential: Option<Credential>,
-    /// The server does not accept the credential.
+    /// The server rejected the credential.
     is_refused: bool,
     runs: u64,
 }
@@ -74,11 +74,11 @@ struct Cached {
 struct Credential {
     proof: Proof,
     expires: Option<Timestamp>,
-    /// Of its certificate, if it has one.
+    /// The validity of its certificate, if it has one.
     validity: Option<Validity>,
 }
 
-/// What a plugin prints.
+/// The output of a plugin.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ExecCredential {
@@ -111,13 +111,13 @@ impl ExecPlugin {
         })
     }
 
-    /// The last credential while it is good, else a new one.
+    /// The cached credential if it is valid, else a new one.
     pub(super) async fn proof(self: &Arc<Self>) -> Result<Proof, AuthError> {
         if let Some(proof) = self.cached.lock().await.fresh() {
             return Ok(proof);
         }
-        // On a task of its own: a request that gives up must not end the plugin. Where plugins take longer than
-        // requests may, there would never be a credential, and somebody may be typing a password.
+        // On its own task: a cancelled request must not end the plugin. If plugins took longer than requests may,
+        // there would never be a credential, and the user may be typing a password.
         let renewal = tokio::spawn(self.clone().renew());
         renewal
             .await
@@ -138,7 +138,7 @@ impl ExecPlugin {
         Ok(proof)
     }
 
-    /// Forgets the credential, unless a newer one has taken its place.
+    /// Drops the credential, unless it was already replaced.
     pub(super) async fn rejected(&self, proof: &Proof) {
         let mut cached = self.cached.lock().await;
         if cached.runs == proof.serial {
@@ -203,7 +203,7 @@ impl ExecPlugin {
         })
     }
 
-    /// Whether the plugin gets the terminal, if there is one.
+    /// True if the plugin gets the terminal.
     fn interactive(&self) -> Result<bool, AuthError> {
         let terminal = self.terminal.input;
         match self
@@ -242,7 +242,7 @@ impl ExecPlugin {
             self.count(PluginCall::Succeeded);
             return Ok(stdout);
         }
-        // A program that was killed has no exit code; client-go then says -1.
+        // A killed program has no exit code; client-go reports -1.
         self.count(PluginCall::Failed(status.code().unwrap_or(-1)));
         let said = &stderr[stderr.len().saturating_sub(MAX_STDERR)..];
         let said = String::from_utf8_lossy(said);
@@ -276,7 +276,7 @@ impl ExecPlugin {
         command
     }
 
-    /// What the plugin is told.
+    /// The `KUBERNETES_EXEC_INFO` of the plugin.
     fn exec_info(&self, interactive: bool) -> Value {
         let mut spec = json!({ "interactive": interactive });
         if let Some(cluster) = &self.config.cluster {
@@ -285,7 +285,7 @@ impl ExecPlugin {
         json!({ "apiVersion": self.config.plugin.api_version, "kind": "ExecCredential", "spec": spec })
     }
 
-    /// When the certificate ends, and how old the one before became.
+    /// Records the expiry of the new certificate and the age of the old one.
     fn count_certificates(&self, old: Option<&Credential>, new: &Credential) {
         let Some(metrics) = &self.metrics else { return };
         let end = new.validity.map(|validity| validity.until);
@@ -298,7 +298,7 @@ impl ExecPlugin {
         }
     }
 
-    /// Where it lies: no two plugins lie in the same place.
+    /// The address of the plugin, which is unique.
     fn id(&self) -> PluginId {
         std::ptr::from_ref(self).addr()
     }
@@ -338,11 +338,11 @@ impl ExecPlugin {
     }
 }
 
-/// What a plugin prints, up to the limit; beyond it the pipe is closed and the plugin told so.
+/// Reads a plugin's output up to the limit, then closes the pipe.
 async fn read(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(pipe) = pipe {
-        // What was read before an error is judged like any other output.
+        // Output before an error is treated like any other.
         let _ = pipe.take(MAX_OUTPUT).read_to_end(&mut bytes).await;
     }
     bytes
@@ -380,8 +380,8 @@ mod tests {
     use super::*;
     use crate::config::ExecConfig;
 
-    /// A script that counts its runs in a file. It is run by a shell: a file written a moment ago may still be
-    /// "busy" for another thread's child and cannot be executed then.
+    /// A script that counts its runs in a file. It is run by a shell: a file just written may still be "busy" in
+    /// another thread's child and cannot be executed then.
     fn plugin(directory: &Path, script: &str) -> Arc<ExecPlugin> {
         let path = directory.join("plugin");
         std::fs::write(
@@ -405,7 +405,7 @@ mod tests {
             cluster: Some(json!({"server": "https://kube"})),
         };
         let mut plugin = ExecPlugin::new(config, Some(Arc::default()));
-        // The terminal the tests are run from must not matter.
+        // The tests must not depend on the terminal they run in.
         Arc::get_mut(&mut plugin).unwrap().terminal = Terminal::default();
         plugin
     }
@@ -618,7 +618,7 @@ mod tests {
             .replace("echo '", "printf %s '")
     }
 
-    /// The lines of a measure that are not buckets.
+    /// The lines of a metric that are not buckets.
     fn shown(metrics: &RequestMetrics, name: &str) -> Vec<String> {
         let mut text = MetricsText::default();
         metrics.collect(&mut text);

@@ -1,4 +1,4 @@
-//! A bearer token in a file that someone else keeps fresh.
+//! A bearer token in a file that is rotated externally.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -32,7 +32,7 @@ impl TokenFile {
         }
     }
 
-    /// The token; an unreadable file leaves the last one in use, as it may be in the middle of a rotation.
+    /// The token; an unreadable file, as in the middle of a rotation, leaves the last one in use.
     pub(super) fn proof(&self) -> Result<Proof, AuthError> {
         let mut cached = self.lock();
         match &mut *cached {
@@ -55,11 +55,11 @@ impl TokenFile {
         }
     }
 
-    /// Looks into the file at once; only a new token is worth another try.
+    /// Reads the file at once; only a new token is worth a retry.
     pub(super) fn rejected(&self, proof: &Proof) -> bool {
         let mut cached = self.lock();
         match &mut *cached {
-            // A failing read means there is nothing new.
+            // After a failed read there is nothing new.
             Some(cached) if cached.proof.serial == proof.serial => drop(self.refresh(cached)),
             Some(_) => {}
             None => *cached = self.first().ok(),

@@ -1,4 +1,4 @@
-//! One request on its way through the attempts: throttle, prove who we are, send, judge the answer, maybe again.
+//! The attempts of one request: throttle, authenticate, send, classify the answer, retry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,20 +18,20 @@ use crate::retry::{self, MAX_RETRIES};
 use crate::trace::Trace;
 use crate::transport::{Body, Lane, Obtained, TransportError};
 
-/// The most of a failure's body that is read.
+/// The largest body of a failure that is read.
 const MAX_STATUS: usize = 1 << 20;
 
-/// The beginning of an answer that is no `Status`, shown in errors, as client-go.
+/// The part of an answer that is not a `Status` shown in errors, as in client-go.
 const MAX_PLAIN: usize = 2048;
 
-/// How long a server may take to answer a request to change the protocol. It does so before anything else, so silence is
-/// a dead peer or something between that does not know the protocol. 45 s as for any other dead peer.
+/// The time a server may take to answer an upgrade request. It does so before anything else, so silence means a dead
+/// peer or a proxy that does not know the protocol.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// How often a request may find its connection closed before it was written.
+/// The number of times a request may find its connection closed before it was written.
 const MAX_UNSENT: usize = 3;
 
-/// One request on its way through the attempts.
+/// The attempts of one request.
 pub(super) struct Call<'a> {
     client: &'a Inner,
     request: Request<Bytes>,
@@ -40,20 +40,20 @@ pub(super) struct Call<'a> {
     throttled: bool,
     previous: Option<String>,
     attempts: usize,
-    /// An attempt has begun and is not over.
+    /// An attempt is in progress.
     asking: bool,
-    /// Where the request is counted.
+    /// The metrics of the request.
     series: Option<Arc<Series>>,
-    /// The credential has been renewed once already.
+    /// The credential has been renewed once.
     renewed: bool,
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 enum Verdict {
     Good(Box<Response<Body>>),
-    /// There is another credential to try.
+    /// There is a new credential to try.
     Renewed,
-    /// And when to try again, if at all.
+    /// With the delay of the retry, if any.
     Failed(Error, Option<Duration>),
 }
 
@@ -90,8 +90,8 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Attempts until there is a good answer, or an error that another attempt would not change.
-    /// With a limit, all of it and the answer's body together take no longer.
+    /// Retries until there is a good answer, or an error that a retry would not change. The limit covers all attempts
+    /// and the answer's body.
     pub(super) async fn run(&mut self, limit: Option<Duration>) -> Result<Response<Body>, Error> {
         let begun = Instant::now();
         let result = match limit {
@@ -105,7 +105,7 @@ impl<'a> Call<'a> {
     }
 
     async fn run_within(&mut self, limit: Duration) -> Result<Response<Body>, Error> {
-        // A limit beyond what the clock counts is none.
+        // A limit beyond the range of the clock is no limit.
         let Some(deadline) = Instant::now().checked_add(limit) else {
             return self.run_attempts().await;
         };
@@ -131,7 +131,7 @@ impl<'a> Call<'a> {
             self.asking = false;
             match &attempt {
                 Ok((response, _)) => self.count(Some(response.status())),
-                // Without a credential nothing was asked.
+                // Without a credential, no attempt was made.
                 Err(error) if matches!(error.kind(), ErrorKind::Auth(_)) => {}
                 Err(_) => self.count(None),
             }
@@ -145,7 +145,7 @@ impl<'a> Call<'a> {
             };
             retries += 1;
             let text = chain(&error);
-            tracing::debug!(error = %text, ?wait, "asking again");
+            tracing::debug!(error = %text, ?wait, "retrying");
             self.previous = Some(text);
             tokio::time::sleep(wait).await;
         }
@@ -162,7 +162,7 @@ impl<'a> Call<'a> {
         if self.is_wanted(&response) {
             return Verdict::Good(Box::new(response));
         }
-        // A 401 came before anything was done, so any verb may be repeated with a new credential, once.
+        // A 401 precedes any effect, so any verb may be repeated once with a new credential.
         if response.status() == StatusCode::UNAUTHORIZED
             && !std::mem::replace(&mut self.renewed, true)
             && self.client.auth.rejected(&proof).await
@@ -173,7 +173,7 @@ impl<'a> Call<'a> {
         Verdict::Failed(self.failure(response).await, wait)
     }
 
-    /// Success, or what was asked for: a change of protocol, or "not changed" to who asks "only if it has".
+    /// True for success or the expected answer: a protocol upgrade, or 304 to a conditional request.
     fn is_wanted(&self, response: &Response<Body>) -> bool {
         match response.status() {
             StatusCode::SWITCHING_PROTOCOLS => self.lane == Lane::Upgrade,
@@ -194,11 +194,11 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Sends once. The answer may be of any status.
+    /// Sends once. The answer may have any status.
     async fn attempt(&self) -> Result<(Response<Body>, Proof), Error> {
         let proof = self.client.auth.proof().await;
         let proof = proof.map_err(|error| self.error(error))?;
-        // A connection may close between being chosen and being written to; the request then goes on another one,
+        // A connection may close between being chosen and being written to. The request then goes to another one,
         // whatever its verb.
         let mut unsent = 0;
         loop {
@@ -236,7 +236,7 @@ impl<'a> Call<'a> {
             }
         };
         trace.answered(&mut response, obtained.as_ref());
-        // A pipe within the process has no name to look up.
+        // In-process connections resolve no name.
         if let (Some(Obtained::Opened(opening)), Some(metrics)) = (obtained, &self.client.options.metrics)
             && opening.peer.is_some()
         {
@@ -249,7 +249,7 @@ impl<'a> Call<'a> {
         Ok(response)
     }
 
-    /// An attempt is over.
+    /// Counts a finished attempt.
     fn count(&mut self, status: Option<StatusCode>) {
         let is_retry = self.attempts > 0;
         self.attempts += 1;
@@ -265,7 +265,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// What an answer that is no success means.
+    /// The error of an unsuccessful answer.
     async fn failure(&self, response: Response<Body>) -> Error {
         let (head, mut body) = response.into_parts();
         if head.status.is_redirection() {
@@ -278,14 +278,14 @@ impl<'a> Call<'a> {
                 String::from_utf8_lossy(location).into_owned(),
             ));
         }
-        // A body that breaks off still leaves the status code, which says most of it.
+        // After a truncated body, the status code still says most of it.
         let bytes = body.collect(MAX_STATUS).await.unwrap_or_default();
         let status = encoding(&head.headers).and_then(|encoding| read_status(encoding, &bytes));
         let mut status = status.unwrap_or_else(|| self.plain(head.status, &bytes));
         if status.code == 0 {
             status.code = i32::from(head.status.as_u16());
         }
-        // Servers under load say it in a header alone; whoever asks the error wants to know as well.
+        // Servers under load send only the header; it is added to the error.
         let wait = retry::asked_for(head.status, &head.headers, Timestamp::now());
         if let Some(wait) = wait.filter(|_| status.retry_after().is_none()) {
             let seconds = i32::try_from(wait.as_secs()).unwrap_or(i32::MAX);
@@ -310,7 +310,7 @@ impl<'a> Call<'a> {
         Error::new(self.request.method(), self.url(), kind)
     }
 
-    /// Put together only where somebody reads it.
+    /// Built only when it is needed.
     fn url(&self) -> String {
         format!("{}{}", self.client.origin, self.request.uri())
     }

@@ -1,4 +1,4 @@
-//! The configuration of a pod: where its service account says the server is.
+//! The configuration of a pod, from its service account.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::config::select::Selected;
 use crate::config::{Config, ConfigError, Environment};
 
 impl Config {
-    /// What a pod finds in its environment and its service account directory.
+    /// Reads the environment and the service account directory of a pod.
     pub fn in_cluster(environment: &Environment) -> Result<Self, ConfigError> {
         Self::resolve(Selected::in_cluster(environment)?, environment)
     }

@@ -1,8 +1,8 @@
-//! The kubeconfig file as written: clusters, users, contexts, and which one is current.
+//! The kubeconfig file as written: clusters, users, contexts and the current context.
 //!
-//! In flows the value tree of one file, out flows the model; several files merge as client-go merges them: whole
-//! entries, the first file to name one wins. Nothing is resolved here: paths stay relative and data stays base64
-//! until [`Config::from_kubeconfig`](super::Config::from_kubeconfig) picks a context, so that a file can be written back as it was.
+//! Several files merge as in client-go: whole entries, and the first file to name one wins. Nothing is resolved here:
+//! paths stay relative and data stays base64 until [`Config::from_kubeconfig`](super::Config::from_kubeconfig) picks
+//! a context, so that a file can be written back unchanged.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +25,7 @@ pub struct Kubeconfig {
     /// `Config`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Servers by name; `null`, as `kubectl config` writes an empty list, is none.
+    /// Servers by name; `null`, as `kubectl config` writes an empty list, is empty.
     #[serde(deserialize_with = "null_is_default")]
     pub clusters: Vec<NamedCluster>,
     /// Credentials by name.
@@ -34,7 +34,7 @@ pub struct Kubeconfig {
     /// Pairs of a cluster and a user by name.
     #[serde(deserialize_with = "null_is_default")]
     pub contexts: Vec<NamedContext>,
-    /// The context used when none is asked for.
+    /// The context used if none is requested.
     #[serde(deserialize_with = "null_is_default")]
     pub current_context: String,
     /// Settings of other tools, kept for writing.
@@ -48,12 +48,12 @@ pub struct Kubeconfig {
 /// An entry of `clusters`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NamedCluster {
-    /// What contexts call it.
+    /// Its name in contexts.
     pub name: String,
     /// The server.
     #[serde(default, deserialize_with = "null_is_default")]
     pub cluster: Cluster,
-    /// The file the entry was read from; relative paths start there.
+    /// The file of the entry; relative paths start there.
     #[serde(skip)]
     pub origin: PathBuf,
 }
@@ -61,12 +61,12 @@ pub struct NamedCluster {
 /// An entry of `users`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NamedUser {
-    /// What contexts call it.
+    /// Its name in contexts.
     pub name: String,
     /// The credentials.
     #[serde(default, deserialize_with = "null_is_default")]
     pub user: User,
-    /// The file the entry was read from; relative paths start there.
+    /// The file of the entry; relative paths start there.
     #[serde(skip)]
     pub origin: PathBuf,
 }
@@ -74,39 +74,39 @@ pub struct NamedUser {
 /// An entry of `contexts`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NamedContext {
-    /// What `current-context` calls it.
+    /// Its name in `current-context`.
     pub name: String,
-    /// The pair.
+    /// The cluster and the user.
     #[serde(default, deserialize_with = "null_is_default")]
     pub context: Context,
-    /// The file the entry was read from.
+    /// The file of the entry.
     #[serde(skip)]
     pub origin: PathBuf,
 }
 
-/// How to reach one server.
+/// The address and trust settings of one server.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Cluster {
     /// The server's URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The name to expect in the server's certificate instead of the URL's host.
+    /// The name expected in the server's certificate instead of the URL's host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_server_name: Option<String>,
-    /// Trust any certificate. Sends credentials to whoever answers.
+    /// Trust any certificate. Credentials go to whoever answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub insecure_skip_tls_verify: Option<bool>,
     /// File with the trusted certificates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_authority: Option<PathBuf>,
-    /// The trusted certificates themselves, PEM in base64; wins over the file.
+    /// The trusted certificates, PEM in base64; takes precedence over the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_authority_data: Option<String>,
     /// Proxy for this server: `http`, `https` or `socks5`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_url: Option<String>,
-    /// Do not ask for compressed answers.
+    /// Do not request compressed answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disable_compression: Option<bool>,
     /// Data of other tools, kept for writing.
@@ -114,35 +114,35 @@ pub struct Cluster {
     pub extensions: Option<Value>,
 }
 
-/// What to prove one's identity with.
+/// The credentials of a user.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct User {
     /// File with the client certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<PathBuf>,
-    /// The client certificate itself, PEM in base64; wins over the file.
+    /// The client certificate, PEM in base64; takes precedence over the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_certificate_data: Option<String>,
     /// File with the private key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_key: Option<PathBuf>,
-    /// The private key itself, PEM in base64; wins over the file.
+    /// The private key, PEM in base64; takes precedence over the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_key_data: Option<Secret>,
     /// Bearer token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Secret>,
-    /// File with a bearer token, read again as it changes; wins over the token.
+    /// File with a bearer token, read again when it changes; takes precedence over the token.
     #[serde(default, rename = "tokenFile", skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
-    /// User to act as.
+    /// User to impersonate.
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
     pub impersonate: Option<String>,
-    /// Uid to act as.
+    /// Uid to impersonate.
     #[serde(default, rename = "as-uid", skip_serializing_if = "Option::is_none")]
     pub impersonate_uid: Option<String>,
-    /// Groups to act as.
+    /// Groups to impersonate.
     #[serde(
         default,
         rename = "as-groups",
@@ -150,7 +150,7 @@ pub struct User {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub impersonate_groups: Vec<String>,
-    /// Extra attributes to act with.
+    /// Extra attributes to impersonate.
     #[serde(
         default,
         rename = "as-user-extra",
@@ -164,7 +164,7 @@ pub struct User {
     /// Password for basic authentication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
-    /// A built-in provider of old; named in an error, never used.
+    /// A legacy auth provider; reported in an error, never used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_provider: Option<AuthProvider>,
     /// A program that prints credentials.
@@ -175,12 +175,12 @@ pub struct User {
     pub extensions: Option<Value>,
 }
 
-/// A provider of old as the file has it, kept for writing. Its settings are tokens, so only its name prints.
+/// A legacy auth provider as the file has it, kept for writing. Its settings contain tokens, so only its name prints.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AuthProvider(pub Value);
 
-/// A program that prints credentials, and how to call it. Its arguments do not print: some are secrets.
+/// A credential plugin. Its arguments do not print: some are secrets.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecConfig {
@@ -204,33 +204,33 @@ pub struct ExecConfig {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub env: Vec<ExecVariable>,
-    /// What to tell the user when the program is not there.
+    /// The hint shown if the program is not installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub install_hint: Option<String>,
-    /// Whether the program is told about the cluster.
+    /// True if the program is given the cluster information.
     #[serde(
         default,
         deserialize_with = "null_is_default",
         skip_serializing_if = "is_false"
     )]
     pub provide_cluster_info: bool,
-    /// Whether the program may, must or must not have the terminal.
+    /// The use of the terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interactive_mode: Option<InteractiveMode>,
 }
 
-/// Whether an exec plugin reads from the terminal.
+/// The use of the terminal by an exec plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum InteractiveMode {
     /// It never reads standard input.
     Never,
     /// It reads standard input if that is a terminal.
     IfAvailable,
-    /// Without a terminal it cannot run.
+    /// It cannot run without a terminal.
     Always,
 }
 
-/// One environment variable of an exec plugin. Its value prints as a secret: some are.
+/// An environment variable of an exec plugin. Its value prints as a secret.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExecVariable {
     /// Name.
@@ -252,7 +252,7 @@ pub struct Context {
         skip_serializing_if = "String::is_empty"
     )]
     pub user: String,
-    /// Namespace used when none is asked for.
+    /// Namespace used if none is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Data of other tools, kept for writing.
@@ -261,7 +261,7 @@ pub struct Context {
 }
 
 impl AuthProvider {
-    /// What the file calls it.
+    /// The name of the entry.
     pub fn name(&self) -> &str {
         self.0.get("name").and_then(Value::as_str).unwrap_or_default()
     }
@@ -287,7 +287,7 @@ impl fmt::Debug for ExecConfig {
 }
 
 impl fmt::Debug for Cluster {
-    /// Without data of other tools and of the proxy, whose URL may have a password in it.
+    /// Omits data of other tools and the proxy, whose URL may contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cluster")
             .field("server", &self.server)
@@ -300,9 +300,9 @@ impl fmt::Debug for Cluster {
 }
 
 impl Kubeconfig {
-    /// Reads the value tree of one file; `path` is where it came from and appears in errors.
+    /// Reads the value tree of one file; `path` appears in errors.
     pub fn from_value(value: Value, path: &Path) -> Result<Self, ConfigError> {
-        // An empty file is an empty configuration, as `kubectl config` leaves behind.
+        // An empty file is an empty configuration; `kubectl config` leaves such files behind.
         if value.is_null() {
             return Ok(Self::default());
         }
@@ -317,7 +317,7 @@ impl Kubeconfig {
         Ok(config)
     }
 
-    /// Adds what `later` has and this one has not; an entry or scalar already present stays whole.
+    /// Adds the entries of `later` that are missing here; an entry or scalar already present stays whole.
     pub fn merge(&mut self, later: Self) {
         fn absorb<T>(kept: &mut Vec<T>, later: Vec<T>, name: fn(&T) -> &str) {
             for entry in later {
@@ -336,7 +336,7 @@ impl Kubeconfig {
         self.extensions = self.extensions.take().or(later.extensions);
     }
 
-    /// Whether no file said anything that could lead to a server.
+    /// True if there is no cluster, user, context or current context.
     pub fn is_empty(&self) -> bool {
         self.clusters.is_empty()
             && self.users.is_empty()
@@ -356,7 +356,7 @@ impl Kubeconfig {
             .for_each(|entry| entry.origin = path.to_owned());
     }
 
-    /// Two entries of one name in one file: which one was meant cannot be known.
+    /// Refuses two entries of one name in one file: it is ambiguous.
     fn refuse_duplicates(&self, path: &Path) -> Result<(), ConfigError> {
         let names: [(&str, Vec<&str>); 3] = [
             (

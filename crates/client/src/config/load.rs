@@ -1,5 +1,5 @@
-//! Which files are read: an explicit path, else the list in `$KUBECONFIG`, else `~/.kube/config`, else the pod's
-//! service account.
+//! The files to read: an explicit path, else the list in `$KUBECONFIG`, else `~/.kube/config`, else the pod's service
+//! account.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,28 +8,28 @@ use std::path::{Path, PathBuf};
 use crate::config::select::Selected;
 use crate::config::{Config, ConfigError, Kubeconfig, Overrides};
 
-/// Where to look, and what to change about what is found.
+/// The sources of the configuration, and overrides.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    /// This file and no other; it must exist.
+    /// Only this file; it must exist.
     pub path: Option<PathBuf>,
-    /// What the command line says, over what the files say.
+    /// Settings of the command line, which override the files.
     pub overrides: Overrides,
     /// Variables and well-known directories.
     pub environment: Environment,
 }
 
-/// The variables and the one well-known directory that configuration is read from.
+/// The environment variables and the well-known directory that configuration is read from.
 #[derive(Clone)]
 pub struct Environment {
     /// Environment variables.
     pub variables: BTreeMap<String, String>,
-    /// Where a pod finds its service account.
+    /// The service account directory of a pod.
     pub service_account: PathBuf,
 }
 
 impl Default for Environment {
-    /// This process's own; variables that are not text are left out.
+    /// The environment of this process; variables that are not UTF-8 are left out.
     fn default() -> Self {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -42,7 +42,7 @@ impl Default for Environment {
 }
 
 impl fmt::Debug for Environment {
-    /// The variables' names alone: some of their values are secrets of other programs.
+    /// Prints only the names of the variables: some values are secrets of other programs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Environment")
             .field("variables", &self.variables.keys())
@@ -52,7 +52,7 @@ impl fmt::Debug for Environment {
 }
 
 impl Environment {
-    /// A variable that is set to something.
+    /// A variable that is set and not empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.variables
             .get(name)
@@ -60,7 +60,7 @@ impl Environment {
             .filter(|value| !value.is_empty())
     }
 
-    /// The files to merge when none is asked for, first one strongest, each once.
+    /// The files to merge by default, in order of precedence, without duplicates.
     pub fn kubeconfig_paths(&self) -> Vec<PathBuf> {
         let Some(list) = self.get("KUBECONFIG") else {
             let home = self.get("HOME").or_else(|| self.get("USERPROFILE"));
@@ -80,8 +80,8 @@ impl Environment {
 }
 
 impl Config {
-    /// Reads the files, picks the context, applies the overrides; in a pod whose files lead nowhere, its service
-    /// account takes their place.
+    /// Reads the files, picks the context and applies the overrides. In a pod, the service account is used if the
+    /// files have no configuration.
     pub fn load(options: &LoadOptions) -> Result<Self, ConfigError> {
         let LoadOptions {
             overrides,
@@ -103,7 +103,7 @@ impl Config {
 }
 
 impl LoadOptions {
-    /// The files to read, first one strongest.
+    /// The files to read, in order of precedence.
     fn paths(&self) -> Vec<PathBuf> {
         match &self.path {
             Some(path) => vec![path.clone()],
@@ -113,7 +113,7 @@ impl LoadOptions {
 }
 
 impl Kubeconfig {
-    /// Reads and merges the files; files of a list that do not exist are skipped.
+    /// Reads and merges the files; missing files of a list are skipped.
     pub fn load(options: &LoadOptions) -> Result<Self, ConfigError> {
         if let Some(path) = &options.path {
             return Self::read(path);

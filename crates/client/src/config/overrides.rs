@@ -1,4 +1,4 @@
-//! What a command line says, over what the files say.
+//! Settings of the command line, which override the files.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use crate::Secret;
 use crate::config::Impersonate;
 use crate::config::kubeconfig::{Cluster, User};
 
-/// What a command line says, over what the files say. `None` and empty mean "as the files have it".
+/// Settings of the command line, which override the files. `None` and empty keep the files' settings.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// `--context`.
@@ -25,13 +25,13 @@ pub struct Overrides {
     pub insecure_skip_tls_verify: Option<bool>,
     /// `--tls-server-name`.
     pub tls_server_name: Option<String>,
-    /// `--client-certificate`; comes with a key.
+    /// `--client-certificate`; needs a key.
     pub client_certificate: Option<PathBuf>,
     /// `--client-key`.
     pub client_key: Option<PathBuf>,
     /// `--token`: replaces token, token file and exec plugin.
     pub token: Option<Secret>,
-    /// `--username`; comes with a password.
+    /// `--username`; needs a password.
     pub username: Option<String>,
     /// `--password`.
     pub password: Option<Secret>,
@@ -89,7 +89,7 @@ pub(super) fn override_user(user: &mut User, overrides: &Overrides) {
     }
 }
 
-/// Paths of a command line start at the working directory, not at the kubeconfig's.
+/// Paths of the command line are relative to the working directory, not to the kubeconfig.
 pub(super) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -1,4 +1,4 @@
-//! The proxy between us and the server: from the kubeconfig, else from the environment.
+//! The proxy of a server: from the kubeconfig, else from the environment.
 
 use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
@@ -11,16 +11,16 @@ use crate::config::{ConfigError, Environment};
 pub struct Proxy {
     /// Scheme, host and port.
     pub address: Uri,
-    /// What the proxy wants to hear about us.
+    /// The credentials for the proxy.
     pub login: Option<ProxyLogin>,
 }
 
-/// User and password in the form the proxy's protocol wants them.
+/// User and password in the form of the proxy's protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProxyLogin {
     /// A `Proxy-Authorization` header; marked sensitive, so it does not print.
     Header(HeaderValue),
-    /// SOCKS sends both as they are.
+    /// SOCKS sends both as plain text.
     Socks {
         /// The user.
         username: String,
@@ -29,11 +29,11 @@ pub enum ProxyLogin {
     },
 }
 
-/// What a proxy URL may begin with.
+/// The supported schemes of a proxy URL.
 const SCHEMES: [&str; 4] = ["http", "https", "socks5", "socks5h"];
 
 impl Proxy {
-    /// Reads a `proxy-url`.
+    /// Parses a `proxy-url`.
     pub fn parse(url: &str) -> Result<Self, ConfigError> {
         let invalid = |reason: String| ConfigError::Invalid {
             field: "proxy-url",
@@ -47,13 +47,13 @@ impl Proxy {
                 SCHEMES.join(", ")
             )));
         }
-        // The matcher also splits user and password off; it only knows destinations of http and https.
+        // The matcher also splits off user and password; it only knows http and https destinations.
         let matcher = Matcher::builder().all(url).build();
         Self::chosen(&matcher, &Uri::from_static("https://any"))
             .ok_or_else(|| invalid("has no host".to_owned()))
     }
 
-    /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`; never for this machine itself, as Go has it.
+    /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`; never for this machine, as in Go.
     pub fn from_environment(server: &Uri, environment: &Environment) -> Result<Option<Self>, ConfigError> {
         if is_this_machine(server.host().unwrap_or_default()) {
             return Ok(None);
@@ -88,7 +88,7 @@ impl Proxy {
         })
     }
 
-    /// Whether this is a SOCKS proxy.
+    /// True for a SOCKS proxy.
     pub fn is_socks(&self) -> bool {
         self.address
             .scheme_str()
@@ -96,7 +96,7 @@ impl Proxy {
     }
 }
 
-/// Whether a URL's host is the machine we run on.
+/// True if a URL's host is this machine.
 pub(crate) fn is_this_machine(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost"

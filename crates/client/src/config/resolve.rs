@@ -1,7 +1,6 @@
-//! From what the files say to one server and one user.
+//! Resolves a merged kubeconfig and overrides into a [`Config`].
 //!
-//! In flow a merged kubeconfig and overrides, out flows a [`Config`]. Paths become absolute here, data is decoded
-//! here, and contradictions are refused here, each with the file and field that caused it.
+//! Paths become absolute, data is decoded, and contradictions are refused with their file and field.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +19,7 @@ use crate::config::{
 };
 
 impl Config {
-    /// Picks the context and turns its cluster and user into something that can be used.
+    /// Picks the context and resolves its cluster and user.
     pub fn from_kubeconfig(
         kubeconfig: &Kubeconfig,
         overrides: &Overrides,
@@ -30,7 +29,7 @@ impl Config {
         Self::resolve(selected.with_overrides(overrides), environment)
     }
 
-    /// Turns a cluster and a user into something that can be used.
+    /// Resolves a cluster and a user.
     pub(super) fn resolve(selected: Selected, environment: &Environment) -> Result<Self, ConfigError> {
         let Selected {
             cluster,
@@ -65,8 +64,8 @@ impl Config {
     }
 }
 
-/// The server's URL. A bare `host:port` means plain HTTP, or HTTPS where anything is said about certificates, as
-/// client-go reads it.
+/// The server's URL. A bare `host:port` means plain HTTP, or HTTPS if there are any certificate settings, as in
+/// client-go.
 fn server(cluster: &NamedCluster, tls: &TlsConfig) -> Result<Uri, ConfigError> {
     let field = |reason: String| cluster_field(cluster, "server", reason);
     let text = cluster.cluster.server.as_deref().unwrap_or_default();
@@ -145,7 +144,7 @@ fn identity(entry: &NamedUser) -> Result<Option<IdentityConfig>, ConfigError> {
             "client-key",
             "is missing, and there is a client-certificate".to_owned(),
         )),
-        // A key alone proves nothing and is passed over, as client-go does.
+        // A key without a certificate is ignored, as in client-go.
         (None, _) => Ok(None),
     }
 }
@@ -223,7 +222,7 @@ fn check_exec(entry: &NamedUser, exec: &ExecConfig) -> Result<ExecConfig, Config
         }
         exec.interactive_mode = Some(InteractiveMode::IfAvailable);
     }
-    // A bare name is looked up in $PATH; anything with a separator is a path.
+    // A bare name is looked up in $PATH; a name with a separator is a path.
     if exec.command.contains(std::path::MAIN_SEPARATOR) {
         let path = absolute_beside(&entry.origin, Path::new(&exec.command));
         exec.command = path.to_string_lossy().into_owned();
@@ -231,7 +230,7 @@ fn check_exec(entry: &NamedUser, exec: &ExecConfig) -> Result<ExecConfig, Config
     Ok(exec)
 }
 
-/// What a plugin that asks for it learns about the cluster.
+/// The cluster information for a plugin that asks for it.
 fn exec_cluster(cluster: &NamedCluster) -> Result<Value, ConfigError> {
     const EXTENSION: &str = "client.authentication.k8s.io/exec";
     let mut info = serde_json::Map::new();
@@ -283,7 +282,7 @@ fn impersonate(user: &User) -> Impersonate {
     }
 }
 
-/// A path of a kubeconfig starts at that file's directory.
+/// Paths of a kubeconfig are relative to its directory.
 fn absolute_beside(origin: &Path, path: &Path) -> PathBuf {
     match origin.parent() {
         Some(directory) if path.is_relative() => absolute(&directory.join(path)),

@@ -1,16 +1,16 @@
-//! Which server and which user: the entries a context points at, with what the command line says over them.
+//! Selects the cluster and the user of a context, with the overrides of the command line.
 //!
-//! In flow a merged kubeconfig and overrides, out flow one cluster, one user and a namespace, still as written.
+//! Takes a merged kubeconfig; returns one cluster, one user and a namespace, not yet resolved.
 
 use crate::config::kubeconfig::{Context, NamedCluster, NamedUser};
 use crate::config::load::join;
 use crate::config::overrides::{Overrides, override_cluster, override_user};
 use crate::config::{ConfigError, Kubeconfig};
 
-/// The path shown for settings that came from a command line rather than a file.
+/// The path shown for settings of the command line.
 const COMMAND_LINE: &str = "command line";
 
-/// One server, one user and a namespace, as the files have them.
+/// One server, one user and a namespace, as in the files.
 pub(super) struct Selected {
     pub(super) cluster: NamedCluster,
     pub(super) user: NamedUser,
@@ -18,7 +18,7 @@ pub(super) struct Selected {
 }
 
 impl Selected {
-    /// What the chosen context points at.
+    /// The entries of the chosen context.
     pub(super) fn from_kubeconfig(
         kubeconfig: &Kubeconfig,
         overrides: &Overrides,
@@ -31,7 +31,7 @@ impl Selected {
         })
     }
 
-    /// What the command line says, over what the files say.
+    /// Applies the settings of the command line.
     pub(super) fn with_overrides(mut self, overrides: &Overrides) -> Self {
         override_cluster(&mut self.cluster.cluster, overrides);
         override_user(&mut self.user.user, overrides);
@@ -40,7 +40,7 @@ impl Selected {
     }
 }
 
-/// The context by name; an empty one where the command line names a cluster or a server by itself.
+/// The context by name; an empty one if the command line names a cluster or a server itself.
 fn context(kubeconfig: &Kubeconfig, overrides: &Overrides) -> Result<Context, ConfigError> {
     let name = overrides.context.as_deref();
     match name.unwrap_or(&kubeconfig.current_context) {
@@ -55,7 +55,7 @@ fn context(kubeconfig: &Kubeconfig, overrides: &Overrides) -> Result<Context, Co
     }
 }
 
-/// A context may point at a cluster that is not there, as long as the command line says where the server is.
+/// The cluster of a context may be missing if the command line names the server.
 fn cluster(
     kubeconfig: &Kubeconfig,
     context: &Context,
@@ -75,8 +75,8 @@ fn cluster(
     }
 }
 
-/// Who follows a context to a user that is not there goes on as nobody, as client-go does: the user may stand in a
-/// file of another machine, and a token may come from the command line.
+/// The user of a context may be missing, as in client-go; the client is then anonymous. The user may be in a file of
+/// another machine, and a token may come from the command line.
 fn user(kubeconfig: &Kubeconfig, context: &Context, overrides: &Overrides) -> Result<NamedUser, ConfigError> {
     let name = overrides.user.as_deref().unwrap_or(&context.user);
     match find("user", name, &kubeconfig.users, |entry| &entry.name) {
@@ -84,7 +84,7 @@ fn user(kubeconfig: &Kubeconfig, context: &Context, overrides: &Overrides) -> Re
         Err(error) if overrides.user.is_some() => Err(error),
         Err(error) => {
             if !name.is_empty() {
-                tracing::warn!(%error, "going on without the context's user");
+                tracing::warn!(%error, "continuing without the context's user");
             }
             Ok(NamedUser {
                 name: COMMAND_LINE.into(),

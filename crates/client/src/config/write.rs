@@ -1,4 +1,4 @@
-//! Text in and out: reading a kubeconfig file's text and writing one back so that only its owner can read it.
+//! Parses a kubeconfig file, and writes one that only its owner can read.
 
 use std::io::Write;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Value, ConfigError> {
 }
 
 impl Kubeconfig {
-    /// Writes the file with mode 0600, at once or not at all: readers see the old file or the new one.
+    /// Writes the file atomically with mode 0600: readers see the old file or the new one.
     pub fn write(&self, path: &Path) -> Result<(), ConfigError> {
         let failed = |source| ConfigError::Write {
             path: path.to_owned(),
@@ -32,7 +32,7 @@ impl Kubeconfig {
     }
 }
 
-/// Writes beside the file, then renames over it.
+/// Writes a temporary file, then renames it.
 fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let directory = match path.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory,
@@ -44,7 +44,7 @@ fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let beside = directory.join(name);
     let written = write_private(&beside, bytes).and_then(|()| std::fs::rename(&beside, path));
     if written.is_err() {
-        // Nothing half-written stays behind; the first error is the one worth telling.
+        // Removes the temporary file; the first error is the one to report.
         let _ = std::fs::remove_file(&beside);
     }
     written
@@ -56,7 +56,7 @@ fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path)?;
-    // A file left over from a crash keeps its old mode when it is opened again.
+    // A file left over from a crash keeps its mode when it is opened again.
     #[cfg(unix)]
     file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
     file.write_all(bytes)?;

@@ -68,7 +68,7 @@ struct ServedPart {
     verbs: Vec<Cow<'static, str>>,
 }
 
-/// The kind of the answer. Its group and version are the resource's own but for subresources.
+/// The kind of a subresource's answer. Its group and version may differ from the resource's.
 #[derive(Default, Deserialize)]
 struct Kind {
     #[serde(default, deserialize_with = "null_is_default")]
@@ -80,18 +80,18 @@ struct Kind {
 }
 
 impl Version {
-    /// The server could not ask the one that serves this version, and shows what it remembers.
+    /// True if the server could not reach the aggregated server of this version and shows cached data.
     fn is_stale(&self) -> bool {
         self.freshness == "Stale"
     }
 }
 
-/// Adds what the document tells.
+/// Adds the resources of the document.
 pub(super) fn add(list: GroupList, discovery: &mut Discovery) {
     for mut group in list.items {
         let name = group.metadata.name;
         let mut versions = Vec::new();
-        // Who does not ask for a version gets one whose server answers, if there is one.
+        // Prefers versions whose server is reachable.
         group.versions.sort_by_key(Version::is_stale);
         for version in group.versions {
             if version.is_stale() {
@@ -100,7 +100,7 @@ pub(super) fn add(list: GroupList, discovery: &mut Discovery) {
                     reason: "the server's own information is stale".to_owned(),
                 });
             }
-            // One without a kind has no objects: it only lends its name to its subresources.
+            // A resource without a kind has no objects; it only carries subresources.
             let resources = version
                 .resources
                 .into_iter()

@@ -1,5 +1,5 @@
-//! Discovery that remembers: documents are asked for again by their `ETag`, so that a second look costs two small
-//! answers while nothing has changed. Optionally the documents are kept on disk for the next program.
+//! Cached discovery: documents are revalidated by `ETag`, so that a second request costs two small answers if nothing
+//! has changed. Optionally the documents are kept on disk for other processes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use super::{Discovery, Document, Fetched, aggregated, fetch, legacy};
 use crate::client::Client;
 use crate::error::Error;
 
-/// How discovery is remembered.
+/// Options of the discovery cache.
 #[derive(Clone, Debug, Default)]
 pub struct DiscoveryOptions {
-    /// A directory, one per server and user, where documents are kept between programs. `None`: in memory only.
+    /// A directory, one per server and user, where documents are kept between processes. `None`: in memory only.
     pub cache_directory: Option<PathBuf>,
 }
 
-/// What a server serves, remembered; and which resource a name stands for.
+/// Cached discovery, and look-up of resources by name.
 #[derive(Clone, Debug)]
 pub struct DiscoveryClient(Arc<Inner>);
 
@@ -47,7 +47,7 @@ struct Stored {
 }
 
 impl DiscoveryClient {
-    /// Nothing is asked yet.
+    /// An empty cache; nothing is requested yet.
     pub fn new(client: Client, options: DiscoveryOptions) -> Self {
         let known = Known {
             core: options.load("api"),
@@ -61,12 +61,12 @@ impl DiscoveryClient {
         }))
     }
 
-    /// The client it asks with.
+    /// Its client.
     pub fn client(&self) -> &Client {
         &self.0.client
     }
 
-    /// What was found last; asks if nothing was yet.
+    /// The cached result; requests it if there is none.
     pub async fn get(&self) -> Result<Arc<Discovery>, Error> {
         let found = self.0.known.lock().await.discovery.clone();
         match found {
@@ -75,13 +75,12 @@ impl DiscoveryClient {
         }
     }
 
-    /// Asks again; the same [`Arc`] comes back if nothing has changed.
+    /// Revalidates the cache; returns the same [`Arc`] if nothing has changed.
     ///
-    /// An error means that not even the list of groups could be had; what fails below that is in
-    /// [`Discovery::failures`].
+    /// An error means that not even the list of groups could be read; other failures are in [`Discovery::failures`].
     pub async fn refresh(&self) -> Result<Arc<Discovery>, Error> {
         let client = &self.0.client;
-        // Held while asking: those who come meanwhile want the same answer.
+        // Held during the request: concurrent callers want the same answer.
         let mut known = self.0.known.lock().await;
         let (core, groups) = tokio::join!(
             ask(client, "/api", known.core.as_ref()),
@@ -104,8 +103,8 @@ impl DiscoveryClient {
     }
 }
 
-/// A server without one of the two trees has no groups there, and whoever may not see one of them is content with
-/// the other, as client-go is. Who gets neither is told why.
+/// Merges the two trees. One that does not exist or is forbidden counts as empty, as in client-go; if both fail, the
+/// error is returned.
 fn either(
     core: Result<Option<Document>, Error>,
     groups: Result<Option<Document>, Error>,
@@ -119,7 +118,7 @@ fn either(
     }
 }
 
-/// The document if it has changed.
+/// Returns the document if it has changed.
 async fn ask(client: &Client, path: &str, known: Option<&Document>) -> Result<Option<Document>, Error> {
     let etag = known.and_then(|document| document.etag.as_deref());
     match fetch(client, path, accept::DISCOVERY, etag).await {
@@ -141,8 +140,8 @@ async fn read(client: &Client, document: &Document, into: &mut Discovery) -> Res
 }
 
 impl Known {
-    /// What was found, unless a version of an older server could not be asked: it is worth another look even where
-    /// the list of groups is the same.
+    /// The cached result, unless the resources of a version could not be read: then it is requested again even if the
+    /// list of groups is the same.
     fn settled(&self) -> Option<&Arc<Discovery>> {
         let documents = [&self.core, &self.groups];
         let told_all = documents.iter().copied().flatten().all(Document::is_aggregated);
@@ -161,7 +160,7 @@ impl Inner {
 }
 
 impl DiscoveryOptions {
-    /// A document that is missing or damaged is asked for afresh; that is all a cache may cost.
+    /// A missing or damaged document is requested again.
     fn load(&self, name: &str) -> Option<Document> {
         let text = std::fs::read(self.file(name)?).ok()?;
         let stored: Stored = serde_json::from_slice(&text).ok()?;
@@ -173,7 +172,7 @@ impl DiscoveryOptions {
         })
     }
 
-    /// Documents without an `ETag` cannot be checked later and are not kept.
+    /// Documents without an `ETag` cannot be revalidated and are not kept.
     fn store(&self, name: &str, document: &Document) {
         let (Some(path), Some(etag)) = (self.file(name), &document.etag) else {
             return;
@@ -196,7 +195,7 @@ impl DiscoveryOptions {
     }
 }
 
-/// Readers see the old file or the new one.
+/// Replaces a file atomically: readers see the old file or the new one.
 fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;

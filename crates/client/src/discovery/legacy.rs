@@ -1,4 +1,4 @@
-//! Discovery as servers before v1.30 have it: a list of groups, then one request per version.
+//! Discovery of servers before v1.30: a list of groups, then one request per version.
 
 use std::borrow::Cow;
 
@@ -14,17 +14,17 @@ use crate::client::Client;
 use crate::error::{Error, chain};
 use crate::nulls::null_is_default;
 
-/// Versions asked for at once: enough to hide the round trips, too few to be a burden.
+/// The number of concurrent requests: enough to hide the round trips, few enough for the server.
 const CONCURRENT: usize = 10;
 
-/// What `/api` answers.
+/// The answer of `/api`.
 #[derive(Deserialize)]
 struct CoreVersions {
     #[serde(default, deserialize_with = "null_is_default")]
     versions: Vec<String>,
 }
 
-/// What `/apis` answers.
+/// The answer of `/apis`.
 #[derive(Deserialize)]
 struct GroupList {
     #[serde(default, deserialize_with = "null_is_default")]
@@ -62,7 +62,7 @@ struct Served {
     namespaced: bool,
     #[serde(default, deserialize_with = "null_is_default")]
     kind: String,
-    /// Where the kind of a subresource lives; empty for the resource's own.
+    /// The group of a subresource's kind; empty for the resource's own.
     #[serde(default, deserialize_with = "null_is_default")]
     group: String,
     #[serde(default, deserialize_with = "null_is_default")]
@@ -75,7 +75,7 @@ struct Served {
     categories: Vec<Cow<'static, str>>,
 }
 
-/// Reads `/api` and asks for its versions.
+/// Reads `/api` and requests its versions.
 pub(super) async fn add_core(
     client: &Client,
     document: &Document,
@@ -96,7 +96,7 @@ pub(super) async fn add_core(
     Ok(())
 }
 
-/// Reads `/apis` and asks for its versions.
+/// Reads `/apis` and requests its versions.
 pub(super) async fn add_groups(
     client: &Client,
     document: &Document,
@@ -127,7 +127,7 @@ async fn add(client: &Client, mut groups: Vec<Group>, into: &mut Discovery) {
         let found = resources(client, &version).await;
         (version, found)
     });
-    // In order, so that the result does not depend on who answers first.
+    // In order, so that the result does not depend on timing.
     let mut answers = stream::iter(asked).buffered(CONCURRENT);
     for group in groups {
         let mut versions = Vec::new();
@@ -167,7 +167,7 @@ async fn resources(client: &Client, version: &GroupVersion) -> Result<Vec<ApiRes
     Ok(assemble(list, version))
 }
 
-/// Puts `pods/status` into `pods`.
+/// Attaches `pods/status` to `pods`.
 fn assemble(list: ResourceList, version: &GroupVersion) -> Vec<ApiResource> {
     let (parts, wholes): (Vec<_>, Vec<_>) = list
         .resources

@@ -1,44 +1,44 @@
-//! From what a user types to a resource: `po`, `pod`, `pods`, `Pod`, `deployments.apps`, `deploy.v1.apps`, `all`.
+//! Maps what a user types to a resource: `po`, `pod`, `pods`, `Pod`, `deployments.apps`, `deploy.v1.apps`, `all`.
 
 use watchkeeper_meta::GroupVersionKind;
 
 use super::{ApiResource, Discovery, DiscoveryClient};
 use crate::error::Error;
 
-/// Why a name stands for nothing.
+/// The reason a name has no resource.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MapError {
-    /// The server could not be asked.
-    #[error("cannot learn what the server serves")]
+    /// Discovery failed.
+    #[error("cannot discover the resources of the server")]
     Discovery(#[from] Error),
-    /// No resource has that name. The words are kubectl's.
+    /// No resource has that name. The text is kubectl's.
     #[error("the server doesn't have a resource type {0:?}")]
     NoResource(String),
-    /// No resource has that kind. The words are kubectl's.
+    /// No resource has that kind. The text is kubectl's.
     #[error("no matches for kind {:?} in version {:?}", .0.kind, .0.api_version())]
     NoKind(GroupVersionKind),
 }
 
-/// A name, maybe with a group, maybe with a version in between.
+/// A name with optional version and group.
 struct Wanted<'a> {
     name: String,
     version: Option<&'a str>,
     group: Option<&'a str>,
 }
 
-/// How a group is compared with the one asked for.
+/// The comparison of groups.
 type SameGroup = fn(&str, &str) -> bool;
 
 impl DiscoveryClient {
-    /// The resource a name stands for: plural, singular, short name or kind, as `name`, `name.group` or
-    /// `name.version.group`. A name nobody knows makes it ask the server again before giving up.
+    /// The resource of a name: plural, singular, short name or kind, as `name`, `name.group` or `name.version.group`.
+    /// For an unknown name, discovery is refreshed before giving up.
     pub async fn resource(&self, name: &str) -> Result<ApiResource, MapError> {
         let found = self.look(|discovery| discovery.resource(name).cloned()).await?;
         found.ok_or_else(|| MapError::NoResource(name.to_owned()))
     }
 
-    /// All resources a name stands for: one, or those of a category such as `all`.
+    /// All resources of a name: one, or those of a category such as `all`.
     pub async fn resources(&self, name: &str) -> Result<Vec<ApiResource>, MapError> {
         let found = self
             .look(|discovery| discovery.category_or_resource(name))
@@ -46,7 +46,7 @@ impl DiscoveryClient {
         found.ok_or_else(|| MapError::NoResource(name.to_owned()))
     }
 
-    /// The resource of a kind, as manifests name it.
+    /// The resource of a kind, as in manifests.
     pub async fn resource_of_kind(&self, kind: &GroupVersionKind) -> Result<ApiResource, MapError> {
         let found = self
             .look(|discovery| discovery.resource_of_kind(kind).cloned())
@@ -63,8 +63,8 @@ impl DiscoveryClient {
 }
 
 impl Discovery {
-    /// The resource a name stands for. Of several, the first group wins, and its preferred version. The beginning of
-    /// a group's name stands for the group where nothing else fits: `widgets.acme` for `widgets.acme.example`.
+    /// The resource of a name. Of several, the first group wins, in its preferred version. If nothing else matches, a
+    /// prefix of a group's name stands for the group: `widgets.acme` for `widgets.acme.example`.
     pub fn resource(&self, name: &str) -> Option<&ApiResource> {
         let readings: Vec<_> = readings(name)
             .into_iter()
@@ -96,7 +96,7 @@ impl Discovery {
         }
     }
 
-    /// Full names before short ones: a short name must not hide a resource that is really called so.
+    /// Full names take precedence: a short name must not hide a resource with that name.
     fn find(&self, wanted: &Wanted<'_>, same_group: SameGroup) -> Option<&ApiResource> {
         let fitting = || self.resources().filter(|found| wanted.fits(found, same_group));
         let full = fitting().find(|found| wanted.is_full_name_of(found));
@@ -118,7 +118,7 @@ impl Wanted<'_> {
     }
 }
 
-/// The ways a name can be meant: `a.b.c` is `a` of version `b` in group `c`, or `a` of group `b.c`.
+/// The readings of a name: `a.b.c` is `a` of version `b` in group `c`, or `a` of group `b.c`.
 fn readings(text: &str) -> Vec<Wanted<'_>> {
     let mut readings = Vec::new();
     let Some((name, rest)) = text.split_once('.') else {
@@ -141,7 +141,7 @@ fn readings(text: &str) -> Vec<Wanted<'_>> {
         version: None,
         group: Some(rest),
     });
-    // `pods.v1` and `pods.v1.`: the core group has no name to put behind the dot.
+    // `pods.v1` and `pods.v1.`: the core group has an empty name.
     let version = rest.strip_suffix('.').unwrap_or(rest);
     readings.push(Wanted {
         name,

@@ -1,4 +1,4 @@
-//! A good answer, in whichever encoding it came, and what was asked to get it.
+//! A successful answer in either encoding, and its request.
 
 use std::fmt;
 
@@ -14,20 +14,20 @@ use crate::client::{Client, SendOptions};
 use crate::error::{Error, ErrorKind};
 use crate::transport::Body;
 
-/// The most a single object may have; servers refuse larger ones far below this.
+/// The largest object; servers refuse smaller ones.
 const MAX_OBJECT: usize = 64 << 20;
 
-/// How much of an answer that is not Kubernetes' is shown.
+/// The part shown of an answer that is not from Kubernetes.
 const MAX_START: usize = 200;
 
-/// A good answer whose body is still arriving, and what was asked.
+/// A successful answer whose body is still arriving, and its request.
 pub(crate) struct Answer {
     pub(crate) body: Body,
     pub(crate) encoding: Encoding,
     pub(crate) asked: Asked,
 }
 
-/// What was asked, for errors; put into words only where there is one.
+/// The request, for errors; formatted only if there is one.
 #[derive(Clone)]
 pub(crate) struct Asked {
     client: Client,
@@ -52,7 +52,7 @@ impl Asked {
         Error::new(&self.method, self.url(), kind)
     }
 
-    /// An item of a list is no object, or not the struct it should be.
+    /// The error of an item that cannot be decoded.
     pub(crate) fn unreadable_item(&self, position: usize, error: &WireError) -> Error {
         self.unreadable(&format_args!("item {position}: {error}"))
     }
@@ -119,8 +119,8 @@ impl Answer {
                 Encoding::Protobuf => Object::from_protobuf(&bytes, &whole)?,
             }))
         };
-        // A body that was cut behind the type would pass for an object with nothing in it. Servers write `metadata`
-        // even where it is empty.
+        // A protobuf body truncated after the type would pass for an empty object. Servers write `metadata` even if
+        // it is empty.
         if self.encoding == Encoding::Protobuf && Envelope::read(&bytes).is_ok_and(|read| read.raw.is_empty())
         {
             return Err(self.asked.unreadable(&"it ends before its object"));
@@ -129,7 +129,7 @@ impl Answer {
     }
 }
 
-/// The `Status` in a body, if that is what it holds.
+/// The `Status` in a body, if it is one.
 pub(crate) fn read_status(encoding: Encoding, bytes: &[u8]) -> Option<Status> {
     match encoding {
         Encoding::Json => {
@@ -144,8 +144,8 @@ pub(crate) fn read_status(encoding: Encoding, bytes: &[u8]) -> Option<Status> {
     }
 }
 
-/// The encoding an answer has, if it is one of Kubernetes'. One that does not say is taken for JSON, as client-go
-/// takes it.
+/// The encoding of an answer, if it is one of Kubernetes'. Without a content type it is taken for JSON, as in
+/// client-go.
 pub(crate) fn encoding(headers: &HeaderMap) -> Option<Encoding> {
     match headers.contains_key(header::CONTENT_TYPE) {
         true => Encoding::from_content_type(content_type(headers)),

@@ -254,7 +254,7 @@ impl Source {
                 stream,
                 lease,
                 unreleased,
-            } => match std::task::ready!(lease.poll(cx, |cx| stream.poll_data(cx))) {
+            } => match std::task::ready!(stream.poll_data(cx)) {
                 Some(Ok(bytes)) => {
                     *unreleased += bytes.len();
                     if *unreleased >= RELEASED_AT_ONCE {

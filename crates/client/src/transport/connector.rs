@@ -142,14 +142,16 @@ impl Connector {
         }
     }
 
-    /// Whether the server is on this machine, behind nothing but TLS.
-    pub(crate) fn is_near(&self) -> bool {
+    /// Whether the server is in this process, or on this machine and not behind a proxy.
+    pub(crate) fn is_local(&self) -> bool {
         match self {
-            Self::Network(network) => {
-                network.tls.is_some() && network.proxy.is_none() && is_this_machine(&network.host)
-            }
-            Self::InProcess(_) => false,
+            Self::Network(network) => network.proxy.is_none() && is_this_machine(&network.host),
+            Self::InProcess(_) => true,
         }
+    }
+
+    pub(super) fn has_tls(&self) -> bool {
+        matches!(self, Self::Network(network) if network.tls.is_some())
     }
 
     /// Opens one byte stream, on which `best` is spoken, or HTTP/1.1 if the server has nothing better.

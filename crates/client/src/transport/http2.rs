@@ -1,33 +1,27 @@
-//! One HTTP/2 connection: many requests at once, each written by who asks, and a task that reads the answers.
+//! One HTTP/2 connection: many requests at once, and a task that moves the frames of all of them.
 //!
-//! The h2 crate is used without a layer between: whoever asks [writes](wire) and waits for its own stream, so that an
-//! answer wakes the connection's task and the one who asked, and nobody else.
-
-mod later;
-mod wire;
+//! The h2 crate is used without a layer between: whoever sends a request waits for its own stream, so that an answer
+//! wakes the connection's task and the one who asked, and nobody else.
 
 use std::future::poll_fn;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use h2::client::{Builder, ResponseFuture, SendRequest};
+use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use h2::{Ping, PingPong, RecvStream};
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use tokio::time::{sleep, timeout};
 
 use super::connector::Io;
-use super::driver::{Driver, Load};
 use super::pool::Failure;
+use super::read_turns::ReadTurns;
 use super::{BoxError, tls_refusal};
 use crate::error::chain;
-use later::Waiter;
-use wire::{Parts, Wire};
 
 /// Streams per connection: kube-apiserver allows as many. A server that allows fewer is asked for fewer.
 const MAX_STREAMS: usize = 100;
@@ -62,7 +56,6 @@ const CONNECTION_HEADERS: [HeaderName; 5] = [
 /// A connection as its requests share it.
 pub(super) struct Http2 {
     sender: SendRequest<Bytes>,
-    wire: Arc<Wire>,
     streams: AtomicUsize,
     /// How many the server allows, as far as it has said.
     allowed: Arc<AtomicUsize>,
@@ -86,30 +79,22 @@ enum Ended {
 /// One stream's share of a connection; given back when the response's body is dropped.
 pub(super) struct StreamLease {
     connection: Arc<Http2>,
-    waiter: Waiter,
 }
 
 impl Http2 {
     /// Begins HTTP/2 on a byte stream. The connection lives until the last of its users is gone, or the peer is.
-    pub(super) async fn begin(
-        io: Box<dyn Io>,
-        generation: u64,
-        driver: &Driver,
-    ) -> Result<Arc<Self>, h2::Error> {
-        let (gate, parts) = Parts::new(io);
-        let (sender, mut connection) = settings().handshake(gate).await?;
+    pub(super) async fn begin(io: Box<dyn Io>, generation: u64) -> Result<Arc<Self>, h2::Error> {
+        let (sender, mut connection) = settings().handshake(ReadTurns::new(io)).await?;
         let pings = connection.ping_pong();
-        let wire = Arc::new(parts.join(connection));
         let (allowed, ended) = (Arc::new(AtomicUsize::new(MAX_STREAMS)), Arc::new(OnceLock::new()));
-        let task = Task {
-            wire: wire.clone(),
+        let frames = Frames {
+            connection,
             allowed: allowed.clone(),
             ended: ended.clone(),
         };
-        driver.drive(Load::Shared, task.run(pings));
+        tokio::spawn(frames.run(pings));
         Ok(Arc::new(Self {
             sender,
-            wire,
             streams: AtomicUsize::new(0),
             allowed,
             ended,
@@ -127,12 +112,11 @@ impl Http2 {
         (self.streams.load(Ordering::Relaxed) < room).then(|| self.lease_first())
     }
 
-    /// A stream for whom the connection was opened, even where the server allows none: it may allow one later.
+    /// The first stream on a new connection, even if the server allows none: it may allow one later.
     pub(super) fn lease_first(self: &Arc<Self>) -> StreamLease {
         self.streams.fetch_add(1, Ordering::Relaxed);
         StreamLease {
             connection: self.clone(),
-            waiter: self.wire.waiter(),
         }
     }
 }
@@ -151,22 +135,12 @@ impl StreamLease {
         }
         let_credential_be_remembered(&mut head.headers);
         let head = Request::from_parts(head, ());
-        let mut response = self.connection.wire.write(|| self.lay_down(head, body))?;
-        poll_fn(|context| self.poll(context, |context| response.poll_unpin(context)))
-            .await
-            .map_err(|error| self.lost(error))
+        let response = self.enqueue(head, body)?;
+        response.await.map_err(|error| self.lost(error))
     }
 
-    /// Polls something of this stream.
-    pub(super) fn poll<T>(
-        &self,
-        context: &mut Context<'_>,
-        poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
-    ) -> Poll<T> {
-        self.waiter.poll(context, poll)
-    }
-
-    fn lay_down(&self, head: Request<()>, body: Bytes) -> Result<ResponseFuture, Failure> {
+    /// Leaves the request to the connection's task to write.
+    fn enqueue(&self, head: Request<()>, body: Bytes) -> Result<ResponseFuture, Failure> {
         let sent = self.connection.sender.clone().send_request(head, body.is_empty());
         let (response, mut stream) = sent.map_err(|error| self.unsent(error))?;
         if !body.is_empty() {
@@ -241,37 +215,30 @@ fn settings() -> Builder {
     builder
 }
 
-/// The task of a connection.
-struct Task {
-    wire: Arc<Wire>,
+/// Moves the frames of a connection.
+struct Frames {
+    connection: Connection<ReadTurns<Box<dyn Io>>, Bytes>,
     allowed: Arc<AtomicUsize>,
     ended: Arc<OnceLock<Ended>>,
 }
 
-impl Task {
-    /// Moves frames until the connection ends, and notes how it did before its streams break.
-    async fn run(self, pings: Option<PingPong>) {
+impl Frames {
+    /// Runs until the connection ends, and notes how it did before its streams break.
+    async fn run(mut self, pings: Option<PingPong>) {
+        let frames = poll_fn(|context| {
+            let progress = self.connection.poll_unpin(context);
+            let allowed = self.connection.max_concurrent_send_streams();
+            self.allowed.store(allowed, Ordering::Relaxed);
+            progress
+        });
         let end = tokio::select! {
-            result = poll_fn(|context| self.poll(context)) => match result {
+            result = frames => match result {
                 Ok(()) => Ended::Closed,
                 Err(error) => how(&error),
             },
             () = silence(pings) => Ended::Silent,
         };
         let _ = self.ended.set(end);
-    }
-
-    fn poll(&self, context: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
-        self.wire.poll(context, |connection| {
-            let allowed = connection.max_concurrent_send_streams();
-            self.allowed.store(allowed, Ordering::Relaxed);
-        })
-    }
-}
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        self.wire.close();
     }
 }
 

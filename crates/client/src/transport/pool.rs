@@ -4,10 +4,7 @@
 //! one request at a time and waits in the idle list afterwards. Connections made with outdated certificates take
 //! no new requests and close when their last stream ends.
 //!
-//! Short requests to a server on this machine go on HTTP/1.1 connections of their own while one is free, unless others
-//! wait for answers on a shared one: those who come together are sent and answered together. On a way of microseconds
-//! frames, windows and shared locks are a good part of the time. On longer ways they are not, and what HTTP/2 alone has
-//! counts: a server that shuts down says which requests it has not looked at.
+//! A lone request to a server on this machine takes an HTTP/1.1 connection ([`loopback`](super::loopback)).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -18,13 +15,13 @@ use http::{Request, Response, Uri, header};
 use http_body_util::Full;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::body::Body;
 use super::connector::{Connected, Connector, Opening, Protocol, Target};
-use super::driver::{Driver, Load};
 use super::http2::{Http2, StreamLease};
+use super::loopback::LoopbackLane;
 use super::{BoxError, Lane, TransportError, tls_refusal};
 use crate::error::chain;
 use crate::tls::Identity;
@@ -36,13 +33,8 @@ const MAX_IDLE: usize = 25;
 pub(crate) struct Pool {
     connector: Connector,
     base: Uri,
-    driver: Driver,
     connections: Arc<Mutex<Connections>>,
-    /// A place for each connection that short requests to a near server have for themselves. Closed if it does not speak
-    /// HTTP/1.1.
-    near: Option<Arc<Semaphore>>,
-    /// How many short requests wait for their answers on shared connections.
-    crowd: AtomicUsize,
+    loopback: Option<LoopbackLane>,
     /// Held while a shared connection is opened: those who wait for it may find room on it, or share what became of
     /// it. How the last attempt failed, if it did.
     opening: tokio::sync::Mutex<Option<TransportError>>,
@@ -92,22 +84,6 @@ pub(super) enum Failure {
     Lost(BoxError),
 }
 
-/// A short request that waits for its answer on a shared connection.
-struct InCrowd<'p>(&'p AtomicUsize);
-
-impl<'p> InCrowd<'p> {
-    fn join(crowd: &'p AtomicUsize) -> Self {
-        crowd.fetch_add(1, Ordering::Relaxed);
-        Self(crowd)
-    }
-}
-
-impl Drop for InCrowd<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// An HTTP/1.1 connection that returns to the idle list when its response has been read to the end.
 pub(super) struct SingleLease {
     single: Single,
@@ -115,18 +91,14 @@ pub(super) struct SingleLease {
 }
 
 impl Pool {
-    /// A pool with no connections; `base` supplies scheme and host of every request. Short requests to a server that
-    /// is near have so many connections for themselves.
-    pub(crate) fn new(connector: Connector, base: Uri, near_connections: usize) -> Self {
-        let near = (near_connections > 0 && connector.is_near())
-            .then(|| Arc::new(Semaphore::new(near_connections.min(Semaphore::MAX_PERMITS))));
+    /// A pool with no connections; `base` supplies scheme and host of every request. `loopback_http1` as in
+    /// [`ClientOptions`](crate::ClientOptions).
+    pub(crate) fn new(connector: Connector, base: Uri, loopback_http1: bool) -> Self {
         Self {
+            loopback: LoopbackLane::to(&connector).filter(|_| loopback_http1),
             connector,
             base,
-            driver: Driver::new(near.is_some()),
             connections: Arc::default(),
-            near,
-            crowd: AtomicUsize::new(0),
             opening: tokio::sync::Mutex::default(),
             attempts: AtomicUsize::new(0),
         }
@@ -150,7 +122,8 @@ impl Pool {
         });
         let sent = match lease {
             Lease::Shared(stream) => {
-                let _waits = (lane == Lane::Short).then(|| InCrowd::join(&self.crowd));
+                let loopback = self.loopback.as_ref().filter(|_| lane == Lane::Short);
+                let _sharing = loopback.map(LoopbackLane::share);
                 self.send_shared(stream, request).await
             }
             Lease::Single(single) => self.send_single(single, request).await,
@@ -188,7 +161,7 @@ impl Pool {
     ) -> Result<Lease, TransportError> {
         match lane {
             Lane::Multiplexed => self.lease_shared(target, opened).await,
-            Lane::Short => match self.lease_near(target, opened).await? {
+            Lane::Short => match self.lease_loopback(target, opened).await? {
                 Some(lease) => Ok(lease),
                 None => self.lease_shared(target, opened).await,
             },
@@ -199,28 +172,24 @@ impl Pool {
         }
     }
 
-    /// A connection for this request alone, if the server is near, has HTTP/1.1 and one is free, and nobody waits on a
-    /// shared one.
-    async fn lease_near(
+    /// The HTTP/1.1 connection of a lone request, if this is one and it is free.
+    async fn lease_loopback(
         &self,
         target: &Target,
         opened: &mut Option<Opening>,
     ) -> Result<Option<Lease>, TransportError> {
-        let Some(places) = &self.near else {
+        let Some(loopback) = self.loopback.as_ref().filter(|lane| lane.is_for_lone_request()) else {
             return Ok(None);
         };
-        if self.crowd.load(Ordering::Relaxed) > 0 {
-            return Ok(None);
-        }
         if let Some(lease) = self.find_single(target.generation()) {
             return Ok(Some(lease));
         }
-        let Ok(place) = places.clone().try_acquire_owned() else {
+        let Some(place) = loopback.place() else {
             return Ok(None);
         };
         match Box::pin(self.open(Protocol::Http1, Some(place), target, opened)).await {
             Err(error) if error.is_for_want_of_protocol() => {
-                places.close();
+                loopback.close();
                 Ok(None)
             }
             opened => opened.map(Some),
@@ -300,7 +269,7 @@ impl Pool {
         let generation = target.generation();
         match protocol {
             Protocol::Http2 => {
-                let begun = Http2::begin(io, generation, &self.driver).await;
+                let begun = Http2::begin(io, generation).await;
                 let connection = begun.map_err(|error| fail(error.into()))?;
                 let stream = connection.lease_first();
                 self.lock().http2.push(connection);
@@ -310,11 +279,7 @@ impl Pool {
                 let begun = http1::handshake(TokioIo::new(io)).await;
                 let (sender, connection) = begun.map_err(|error| fail(error.into()))?;
                 let refusal = Arc::new(OnceLock::new());
-                let driver = match &place {
-                    Some(_) => &self.driver,
-                    None => &Driver::Each,
-                };
-                driver.drive(Load::Single, see_out(connection.with_upgrades(), refusal.clone()));
+                tokio::spawn(see_out(connection.with_upgrades(), refusal.clone()));
                 if best == Protocol::Http2 {
                     self.lock().http1_only = true;
                 }

@@ -1,10 +1,10 @@
-//! Which object a struct is, and how others say that they belong to it.
+//! The identity of a struct's object, and owner references to it.
 
 use serde::Serialize;
 use watchkeeper_meta::{Header, ObjectKey, OwnerReference, Resource, ResourceVersion};
 use watchkeeper_wire::json;
 
-/// Which object a struct is. What it does not state is empty.
+/// The identity of a struct's object. Missing fields are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// `metadata.namespace`.
@@ -18,7 +18,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Writes an object to JSON and reads it from there: for structs whose metadata is of any type.
+    /// Serializes an object and reads its metadata from the JSON, for structs with any type of metadata.
     pub(super) fn written(object: &impl Serialize) -> Self {
         let bytes = serde_json::to_vec(object).unwrap_or_default();
         Self::of(&json::header(&bytes).unwrap_or_default())
@@ -33,21 +33,21 @@ impl Identity {
         }
     }
 
-    /// The object's place within its resource.
+    /// The object's namespace and name.
     pub fn key(&self) -> ObjectKey {
         ObjectKey::new(&self.namespace, &self.name)
     }
 }
 
-/// An entry for the `ownerReferences` of what belongs to an object.
+/// An entry for the `ownerReferences` of a dependent.
 ///
-/// It becomes an entry of [`watchkeeper_meta::ObjectMeta`] or of `k8s-openapi`'s by `into()`, and is one in JSON.
+/// It converts with `into()` to that of [`watchkeeper_meta::ObjectMeta`] or of `k8s-openapi`, and serializes as one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Owner(OwnerReference<'static>);
 
 impl Owner {
-    /// The owner controls what belongs to it, and its deletion in the foreground waits for that.
+    /// The owner is the controller, and its foreground deletion waits for the dependent.
     pub(super) fn controlling(resource: Resource, identity: Identity) -> Self {
         let kind = resource.group_version_kind();
         Self(OwnerReference {
@@ -60,7 +60,7 @@ impl Owner {
         })
     }
 
-    /// One of several owners, none of which need be the controller.
+    /// An owner that is not the controller.
     pub fn not_controlling(mut self) -> Self {
         self.0.controller = false;
         self

@@ -1,8 +1,7 @@
-//! A list of structs that are made one by one.
+//! A list of structs that are decoded one by one.
 //!
-//! In flow the undecoded objects of an answer, out flows one result per item: the struct, or why there is none.
-//! Structs are much larger than the bytes they are read from (a pod of 1.4 kB takes 18 kB), so a list keeps the bytes
-//! and whoever goes through it holds one struct at a time. Nothing is decoded twice unless it is asked for twice.
+//! Structs are much larger than their bytes (a pod of 1.4 kB takes 18 kB), so a list keeps the bytes, and iterating
+//! holds one struct at a time. Each item is a result: the struct, or the error.
 
 use std::fmt;
 use std::iter::{Cloned, Peekable};
@@ -16,7 +15,7 @@ use crate::dynamic::Asked;
 use crate::error::Error;
 use crate::list::{ObjectList, Undecodable};
 
-/// The objects of a list, each a struct when it is its turn.
+/// The objects of a list, decoded while iterating.
 ///
 /// ```no_run
 /// # use watchkeeper_client::{Client, Error, ResourceType};
@@ -29,7 +28,7 @@ use crate::list::{ObjectList, Undecodable};
 /// # Ok(())
 /// # }
 /// ```
-/// An item that cannot be decoded is an error of its own and hides none of the others.
+/// An item that cannot be decoded is an error of its own and does not hide the others.
 pub struct List<K> {
     /// Version, continue token and count.
     pub head: ListHead,
@@ -50,28 +49,28 @@ impl<K: DeserializeOwned> List<K> {
         }
     }
 
-    /// How many items there are.
+    /// The number of items.
     pub fn len(&self) -> usize {
         self.objects.len() + self.undecodable.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The objects as they came: names, labels and versions can be read without decoding.
+    /// The undecoded objects: names, labels and versions can be read without decoding.
     pub fn objects(&self) -> &[Object] {
         &self.objects
     }
 
-    /// Decodes one item after the other, in the order of the server; the list stays as it is.
+    /// Decodes one item after the other, in the server's order; the list is kept.
     pub fn iter(&self) -> ListIter<'_, K> {
         let (objects, undecodable) = (self.objects.iter(), self.undecodable.iter());
         Items::new(objects.cloned(), undecodable.cloned(), self.asked.clone())
     }
 
-    /// All structs at once; the first item that cannot be decoded fails them all.
+    /// Decodes all items; the first error fails them all.
     pub fn into_vec(self) -> Result<Vec<K>, Error> {
         self.into_iter().collect()
     }
@@ -86,7 +85,7 @@ impl<'a, K: DeserializeOwned> IntoIterator for &'a List<K> {
     }
 }
 
-/// Each object is freed as soon as its struct is made.
+/// Each object is freed as soon as its struct is decoded.
 impl<K: DeserializeOwned> IntoIterator for List<K> {
     type Item = Result<K, Error>;
     type IntoIter = ListIntoIter<K>;
@@ -107,17 +106,17 @@ impl<K> fmt::Debug for List<K> {
     }
 }
 
-/// The structs of a list that stays, one by one; see [`List::iter`].
+/// Iterator over a borrowed list; see [`List::iter`].
 pub type ListIter<'a, K> = Items<Cloned<slice::Iter<'a, Object>>, Cloned<slice::Iter<'a, Undecodable>>, K>;
 
-/// The structs of a list that goes, one by one.
+/// Iterator over an owned list.
 pub type ListIntoIter<K> = Items<vec::IntoIter<Object>, vec::IntoIter<Undecodable>, K>;
 
-/// The structs of a list, one by one, and an error for each item that is none.
+/// The structs of a list, with an error for each item that cannot be decoded.
 pub struct Items<O, U: Iterator, K> {
     objects: O,
     undecodable: Peekable<U>,
-    /// Of the next item.
+    /// The position of the next item.
     position: usize,
     asked: Asked,
     kind: PhantomData<fn() -> K>,

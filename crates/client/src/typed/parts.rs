@@ -1,4 +1,4 @@
-//! Parts of objects and processes in pods, by the API of their kind; see [`DynamicApi`](crate::DynamicApi).
+//! Subresources and processes in pods, for typed clients; see [`DynamicApi`](crate::DynamicApi).
 
 use watchkeeper_meta::{AttachOptions, DeleteOptions, ExecOptions, GetOptions, LogOptions, PatchOptions};
 
@@ -10,30 +10,29 @@ use crate::port_forward::ForwardedPort;
 use crate::subresources::{Scale, Token, TokenOptions};
 use crate::transport::Body;
 
-/// Parts of objects. Which kinds have them is known to the server, which refuses the others.
+/// Subresources. The server refuses them for kinds that do not have them.
 impl<K: ResourceType> Api<K> {
-    /// How many replicas an object wants and has.
+    /// Reads the scale of an object.
     pub fn scale<'a>(&'a self, name: &'a str) -> Call<'a, GetOptions, Scale> {
         self.objects.scale(name)
     }
 
-    /// Changes how many replicas an object wants.
+    /// Sets the number of replicas of an object.
     pub fn scale_to<'a>(&'a self, name: &'a str, replicas: i32) -> Call<'a, PatchOptions, Scale> {
         self.objects.scale_to(name, replicas)
     }
 
-    /// Deletes a pod unless a disruption budget is against it, which is
-    /// [`is_too_many_requests`](Error::is_too_many_requests).
+    /// Evicts a pod. A refusal by a disruption budget is [`is_too_many_requests`](Error::is_too_many_requests).
     pub fn evict<'a>(&'a self, name: &'a str) -> Call<'a, DeleteOptions, ()> {
         self.objects.evict(name)
     }
 
-    /// Asks for a token of a service account.
+    /// Requests a token of a service account.
     pub fn token<'a>(&'a self, name: &'a str) -> Call<'a, TokenOptions, Token> {
         self.objects.token(name)
     }
 
-    /// The log of a pod's container, as it arrives.
+    /// The log of a pod's container, as a stream.
     pub fn log<'a>(&'a self, name: &'a str) -> Call<'a, LogOptions, Body> {
         self.objects.log(name)
     }
@@ -43,7 +42,7 @@ impl<K: ResourceType> Api<K> {
         self.objects.exec(name, options).await
     }
 
-    /// Joins the process a pod is running.
+    /// Attaches to the main process of a pod.
     pub async fn attach(&self, name: &str, options: &AttachOptions) -> Result<(PodWriter, PodReader), Error> {
         self.objects.attach(name, options).await
     }

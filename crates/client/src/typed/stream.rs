@@ -1,4 +1,4 @@
-//! A list as it arrives, each object a struct: nothing is kept, and decoding does not wait for the last byte.
+//! A list as a stream of structs: nothing is kept, and decoding does not wait for the last byte.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ use crate::list::ListStream;
 
 /// The structs of a list as they arrive. After the last one, [`TypedStream::head`] is complete.
 ///
-/// An item that cannot be decoded is an error of its own; the stream goes on behind it. It ends after an error of the
+/// An item that cannot be decoded is an error of its own; the stream continues. It ends after an error of the
 /// connection.
 pub struct TypedStream<K> {
     items: ListStream,
@@ -29,7 +29,7 @@ impl<K: DeserializeOwned> TypedStream<K> {
         }
     }
 
-    /// What the list says about itself, as far as it has arrived.
+    /// The list's metadata, as far as it has arrived.
     pub fn head(&self) -> &ListHead {
         self.items.head()
     }

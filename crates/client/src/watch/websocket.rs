@@ -13,13 +13,13 @@ use crate::websocket::WebSocket;
 pub(super) struct Socket(pub(super) WebSocket);
 
 impl Socket {
-    /// The next event's line; `None` when the server has closed the socket in order.
+    /// The next event's line; `None` when the server has closed the socket regularly.
     pub(super) fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, String>>> {
         loop {
             match ready!(Pin::new(&mut self.0).poll_next(cx)) {
                 Some(Ok(Message::Text(text))) => return Poll::Ready(Some(Ok(text.into()))),
                 Some(Ok(Message::Binary(bytes))) => return Poll::Ready(Some(Ok(bytes))),
-                // Answers to pings are queued while reading and go out with the next flush.
+                // Pongs are queued while reading and sent with the next flush.
                 Some(Ok(Message::Ping(_))) => {
                     let _ = Pin::new(&mut self.0).poll_flush(cx);
                 }

@@ -1,4 +1,4 @@
-//! Typed, dynamic and metadata clients over a scripted server: what they send, and what they make of the answers.
+//! Typed, dynamic and metadata clients with a scripted server: their requests, and the results of answers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -56,7 +56,7 @@ fn config_map(name: &str, version: u64) -> Value {
     })
 }
 
-/// As the real kind: all data are text.
+/// Like the real kind: all data are text.
 #[derive(Debug, Serialize, Deserialize)]
 struct Strict {
     metadata: Value,
@@ -352,7 +352,7 @@ async fn a_typed_list_decodes_item_by_item() {
     while let Some(item) = stream.next().await {
         items.push(item);
     }
-    // Here nobody asks for a header.
+    // The header is not read here.
     check(
         items,
         "cannot decode v1 ConfigMap : invalid type: integer `7`, expected a map at line 1 column 9",
@@ -389,7 +389,7 @@ async fn an_answer_that_is_no_such_struct_says_what_was_asked() {
 /// A body that breaks off or ends too early.
 struct Cut {
     content_type: &'static str,
-    /// The connection resets; otherwise the server, or a proxy, ends the body in good order.
+    /// The connection resets; otherwise the server, or a proxy, ends the body regularly.
     is_broken: bool,
     rest: Bytes,
 }
@@ -409,7 +409,7 @@ fn cuts(whole: &Value) -> Vec<Cut> {
             .flat_map(|is_broken| (0..body.len()).map(move |at| (is_broken, at)))
         {
             let rest = body.slice(..at);
-            // Protobuf has no end mark: an envelope that ends right behind what it holds is whole by itself.
+            // Protobuf has no end mark: an envelope that ends after its content is complete.
             if is_broken || !Envelope::read(&rest).is_ok_and(|envelope| !envelope.raw.is_empty()) {
                 cuts.push(Cut {
                     content_type,
@@ -459,7 +459,7 @@ async fn an_object_cut_at_any_byte_is_an_error() {
         let api = client(&server).api::<ConfigMap>().namespace("ns");
         let asking = tokio::spawn(async move { api.get("a").await });
         sender.send(Ok(cut.rest.clone())).unwrap();
-        // The head of the answer is on its way before the rest breaks.
+        // The head of the answer is sent before the rest breaks.
         while server.seen().is_empty() {
             tokio::task::yield_now().await;
         }
@@ -493,7 +493,7 @@ async fn html_with_a_good_status_is_named() {
     );
 }
 
-/// A custom kind may call its lists what it likes; an object that is no list is still told apart.
+/// The list of a custom kind may have any name; an object that is not a list is still detected.
 #[tokio::test]
 async fn a_list_of_a_custom_kind_may_have_any_name() {
     let widget = json!({"apiVersion": "acme.example/v1", "kind": "Widget", "metadata": {"name": "a"}});
@@ -537,7 +537,7 @@ async fn metadata_is_asked_for_alone() {
         "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "9"},
         "items": [{"metadata": {"name": "a", "namespace": "ns"}}],
     });
-    // A server that does not know partial objects sends whole ones.
+    // A server without metadata-only answers sends whole objects.
     let server = Server::new([
         crate::support::json(200, partial),
         crate::support::json(200, list(vec![config_map("a", 1)], "")),
@@ -559,7 +559,7 @@ async fn metadata_is_asked_for_alone() {
     );
 }
 
-/// The same, wherever the answer is cut in two.
+/// The same, with the answer split at any byte.
 #[tokio::test]
 async fn whole_objects_in_place_of_metadata_are_known_however_they_arrive() {
     // Items of built-in lists do not state their type.
@@ -673,7 +673,7 @@ async fn a_collected_list_is_of_one_state() {
         )
     };
     let whole = || page(&["b", "c"], "");
-    // Whether the server offers to go on behind the last object makes no difference.
+    // It does not matter whether the server offers a replacement token.
     for offer in [json!({"continue": "t2"}), json!({})] {
         let server = Server::new([page(&["a"], "t1"), failure(410, "Expired", offer), whole()]);
         let begin = ListOptions {
@@ -698,7 +698,7 @@ async fn a_collected_list_is_of_one_state() {
             "everything at once, at the version asked for"
         );
     }
-    // Who begins in the middle with a token that is too old gets everything, too.
+    // A start with an expired token also lists everything.
     let server = Server::new([failure(410, "Expired", json!({})), whole()]);
     let begin = ListOptions {
         continue_token: "old".to_owned(),
@@ -707,7 +707,7 @@ async fn a_collected_list_is_of_one_state() {
     let pager = client(&server).api::<ConfigMap>().pages().with(&begin);
     assert_eq!(pager.collect().await.unwrap().items.len(), 2);
     assert_eq!(server.lines()[1], "GET /api/v1/configmaps");
-    // A first page that has expired is an error: asking once more would not help.
+    // A first page that has expired is an error: a retry would not help.
     let server = Server::new([failure(410, "Expired", json!({}))]);
     let pager = client(&server).api::<ConfigMap>().pages();
     assert!(pager.collect().await.unwrap_err().is_expired());
@@ -727,7 +727,7 @@ async fn conflicts_are_tried_again_five_times() {
 
     let server = Server::new((0..9).map(|_| conflict()));
     let api = client(&server).api::<ConfigMap>().namespace("ns");
-    // In a task of its own: what it returns can go to another thread.
+    // On its own task: the future must be `Send`.
     let task = async move { retry_on_conflict(|| async { api.get("a").await }).await };
     let result = tokio::spawn(task).await.unwrap();
     assert!(result.unwrap_err().is_conflict());

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use watchkeeper_client::config::{Credentials, Environment, Kubeconfig, Material, Overrides};
 use watchkeeper_client::{Client, ClientOptions, Config, ConfigError, LoadOptions, Secret};
 
-/// A directory with files, and an environment that knows nothing but what the test says.
+/// A directory with files, and an environment of only what the test sets.
 struct Home(tempfile::TempDir);
 
 impl Home {
@@ -129,7 +129,7 @@ fn the_list_wins_over_the_home_directory_and_its_first_file_over_the_others() {
     );
 }
 
-/// A context whose cluster and user stand in no file.
+/// A context whose cluster and user are in no file.
 #[test]
 fn a_context_may_point_at_what_the_command_line_brings() {
     let home = Home::new();

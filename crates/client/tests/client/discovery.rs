@@ -45,7 +45,7 @@ fn groups() -> Answer {
             {"metadata": {"name": "events.k8s.io"}, "versions": [{"version": "v1", "freshness": "Current", "resources": [
                 served("events", "Event", &["ev"], &[]),
             ]}]},
-            // The preferred version's server is away; one resource only lends its name to a subresource.
+            // The preferred version's server is unreachable; one resource only carries a subresource.
             {"metadata": {"name": "acme.example"}, "versions": [
                 {"version": "v1", "freshness": "Stale", "resources": [
                     served("widgets", "Widget", &[], &[]), served("gadgets", "Gadget", &[], &[]),
@@ -63,7 +63,7 @@ fn discovery(server: &Server) -> DiscoveryClient {
     DiscoveryClient::new(server.client(unlimited()), DiscoveryOptions::default())
 }
 
-/// The two requests go out at once; the script is in the order they are sent.
+/// The two requests are sent at once; the script is in their order.
 fn server(more: impl IntoIterator<Item = Answer>) -> Server {
     let server = Server::new([core(), groups()]);
     more.into_iter().for_each(|answer| server.push(answer));
@@ -231,7 +231,7 @@ async fn older_servers_are_asked_version_by_version() {
     assert!(found.resource("").is_none(), "not even one without a singular");
 }
 
-/// Servers written in Go say `null` where a list has nothing in it.
+/// Servers written in Go write `null` for an empty list.
 #[tokio::test]
 async fn null_is_an_empty_list() {
     let lonely = json!({
@@ -270,7 +270,7 @@ async fn null_is_an_empty_list() {
     assert_eq!(found.groups.len(), 3);
 }
 
-/// An older server with more versions than the rate limit lets through at once.
+/// An older server with more versions than the rate limit allows at once.
 #[tokio::test(start_paused = true)]
 async fn discovery_does_not_wait_for_the_rate_limit() {
     let versions: Vec<Value> = (0..60)

@@ -1,4 +1,4 @@
-//! What the client makes of the finer points of HTTP/2, which a scripted server of frames can play at will.
+//! Details of HTTP/2, with a scripted server of frames.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use watchkeeper_client::{Client, ClientOptions, Error, InProcess, SendOptions};
 type Server = Connection<DuplexStream, Bytes>;
 type Asked = (Request<RecvStream>, SendResponse<Bytes>);
 
-/// A client whose connections are each served by `serve`, and how many there have been.
+/// A client whose connections are each served by `serve`, and the number of connections.
 fn client<F, S>(serve: F) -> (Client, Arc<AtomicUsize>)
 where
     F: Fn(usize, Server) -> S + Clone + Send + Sync + 'static,
@@ -42,7 +42,7 @@ fn unlimited() -> ClientOptions {
     }
 }
 
-/// The next request, and a connection that lives on.
+/// The next request, and a connection that stays open.
 async fn next(server: &mut Server) -> Asked {
     server.accept().await.unwrap().unwrap()
 }
@@ -55,7 +55,7 @@ fn answer(to: &mut SendResponse<Bytes>, status: u16, body: &'static str) {
         .unwrap();
 }
 
-/// Moves frames until the client is gone.
+/// Processes frames until the client is gone.
 async fn finish(mut server: Server) {
     while let Some(Ok(_)) = server.accept().await {}
 }
@@ -152,11 +152,11 @@ async fn an_answer_may_come_before_the_request_is_read() {
     let (client, _) = client(|_, mut server| async move {
         let (request, mut early) = next(&mut server).await;
         answer(&mut early, 413, "too large");
-        // A request that is dropped unread is reset, without an error, behind the answer.
+        // A request dropped unread is reset, without an error, after the answer.
         drop(request);
         finish(server).await;
     });
-    // More than the server's window, so that a part is never sent.
+    // More than the server's window, so that part of it is never sent.
     let error = send(&client, Method::POST, vec![b' '; 1 << 20])
         .await
         .unwrap_err();
@@ -254,7 +254,7 @@ async fn requests_made_together_leave_together() {
     for answer in join_all((0..REQUESTS).map(|_| get())).await {
         assert_eq!(answer.unwrap(), "fine");
     }
-    // The first by who asks, the others by the connection's task; what is read may be acknowledged.
+    // The connection's task writes what was sent before it runs.
     let written = writes.load(Ordering::SeqCst) - before;
     assert!(written < REQUESTS / 2, "{written} writes");
 }

@@ -1,4 +1,4 @@
-//! Installing definitions on a scripted server: what is waited for, and what is said when it does not come.
+//! Installing definitions on a scripted server: the conditions waited for, and the errors if they are not met.
 
 use crate::support::{Answer, Server, streamed, unlimited};
 use serde_json::{Value, json};

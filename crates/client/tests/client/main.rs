@@ -1,4 +1,4 @@
-//! The client against scripted servers, which misbehave on request.
+//! The client with scripted servers, which misbehave on request.
 
 mod api;
 mod config;

@@ -1,4 +1,4 @@
-//! Conversations with a process in a pod, over a scripted WebSocket.
+//! exec and attach over a scripted WebSocket.
 
 #![expect(clippy::result_large_err, reason = "the handshake's callback has this shape")]
 
@@ -12,8 +12,8 @@ use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use watchkeeper_client::{Client, DynamicApi, InProcess, PodOutput};
 use watchkeeper_meta::{AttachOptions, ExecOptions, Resource, Scope};
 
-/// Pods on a server that chooses `protocol`, sends the messages, and reports what it was asked and told until its
-/// input was closed.
+/// Pods on a server that chooses `protocol`, sends the messages, and reports what it received until its input was
+/// closed.
 fn pods(protocol: &'static str, messages: Vec<Vec<u8>>) -> (DynamicApi, oneshot::Receiver<Vec<Vec<u8>>>) {
     let (told, heard) = oneshot::channel();
     let script = std::sync::Mutex::new(Some((messages, told)));
@@ -114,7 +114,7 @@ async fn a_command_is_run_and_its_end_is_known() {
              \"v5.channel.k8s.io, v4.channel.k8s.io\"",
             "\u{0}hello",
             "\u{4}{\"Height\":24,\"Width\":80}",
-            // 255, which is no text, and the channel that is closed.
+            // 255, which is not text, and the channel that is closed.
             ""
         ]
         .iter()
@@ -184,7 +184,7 @@ async fn another_protocol_is_refused() {
     );
 }
 
-/// Something between us and the server takes the request and never answers.
+/// A proxy takes the request and never answers.
 #[tokio::test(start_paused = true)]
 async fn a_handshake_that_is_not_answered_ends() {
     let connections = std::sync::Mutex::new(Vec::new());

@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use watchkeeper_client::{Client, DynamicApi, InProcess};
 use watchkeeper_meta::{Resource, Scope};
 
-/// The node's end of the conversation, and what it was asked.
+/// The node's end of the connection, and its request.
 struct Node {
     socket: WebSocketStream<DuplexStream>,
     asked: String,
@@ -43,7 +43,7 @@ impl Node {
         self.say(1, &port.to_le_bytes()).await;
     }
 
-    /// What the client says; `None` when it has closed the connection.
+    /// The client's next message; `None` when it has closed the connection.
     async fn hear(&mut self) -> Option<Bytes> {
         match self.socket.next().await?.unwrap() {
             Message::Binary(bytes) => Some(bytes),
@@ -80,7 +80,7 @@ async fn bytes_go_both_ways() {
     let (pods, node) = pods(|mut node: Node| async move {
         node.greet(8080).await;
         let mut heard = 0;
-        // Echoes; messages are no longer than agreed.
+        // Echoes; messages respect the size limit.
         while let Some(bytes) = node.hear().await {
             assert!(bytes[0] == 0 && bytes.len() <= 1 + (32 << 10));
             heard += bytes.len() - 1;

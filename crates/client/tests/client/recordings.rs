@@ -1,6 +1,6 @@
-//! Answers and streams recorded from a real API server, fed to the client: each decodes to what was recorded.
+//! Answers and streams recorded from a real API server: each decodes to what was recorded.
 //!
-//! The recordings of the `meta` crate are always there; the full set, if it lies beside the project, is used too.
+//! The recordings of the `meta` crate are always available; the full set is used too if it lies beside the project.
 
 use std::path::{Path, PathBuf};
 
@@ -88,7 +88,7 @@ fn type_of(body: &Value) -> Option<(String, String)> {
     ))
 }
 
-/// Whether a body is an object or a list of objects, and not a document about the server.
+/// True if a body is an object or a list of objects, not a document about the server.
 fn is_objects(kind: &str, body: &Value) -> bool {
     let document = ["Status", "Table", "Scale"].contains(&kind) || kind.starts_with("API");
     !document && (body["base64"].is_string() || body["metadata"].is_object())
@@ -113,7 +113,7 @@ async fn failures_mean_what_was_recorded() {
             if code < 400 || step["projection"].is_string() {
                 continue;
             }
-            // Eleven times: a server that asks to be asked again gets its way.
+            // Eleven times: a server that sends Retry-After is asked again.
             let server = Server::new((0..11).filter_map(|_| recorded_answer(response)));
             let request = Request::builder()
                 .method(Method::POST)

@@ -1,4 +1,4 @@
-//! What the REST client promises, over a scripted server in the same process.
+//! The guarantees of the REST client, with a scripted server in the same process.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -488,7 +488,7 @@ async fn a_hundred_streams_share_a_connection_and_more_open_another() {
     assert_eq!(server.connections(), 2);
 }
 
-/// A host that says nothing for ten seconds, and then no.
+/// A host that is silent for ten seconds, then refuses.
 #[tokio::test(start_paused = true)]
 async fn requests_to_a_dead_host_do_not_wait_in_line() {
     let dials = Arc::<AtomicUsize>::default();
@@ -518,7 +518,7 @@ async fn requests_to_a_dead_host_do_not_wait_in_line() {
     }
 }
 
-/// A server that is restarted between two requests: the second one, whatever its verb, goes on a new connection.
+/// A server restarted between two requests: the second one, whatever its verb, uses a new connection.
 #[tokio::test]
 async fn a_connection_that_closed_in_between_costs_nothing() {
     let server = Server::new([answer(200, &[], "one"), answer(200, &[], "two")]);
@@ -537,7 +537,7 @@ async fn a_connection_that_closed_in_between_costs_nothing() {
     let first = serving.lock().unwrap().pop().unwrap();
     first.abort();
     let _ = first.await;
-    // The client has had no chance to notice.
+    // The client had no chance to notice.
     assert_eq!(text(&client, Method::POST, "/x").await.unwrap(), "two");
     assert_eq!(server.connections(), 2);
 }

@@ -1,7 +1,7 @@
-//! A scripted server: each request gets the next answer of a list, and is remembered.
+//! A scripted server: each request gets the next answer of a list, and is recorded.
 //!
-//! It speaks HTTP/1.1 and HTTP/2 over any byte stream, in-process or behind real TLS. It exists to misbehave in
-//! ways a real server would not on request: break off at a byte, answer HTML, redirect.
+//! It speaks HTTP/1.1 and HTTP/2 over any byte stream, in-process or with real TLS. It can misbehave in ways a real
+//! server would not on request: break off at a byte, answer HTML, redirect.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use watchkeeper_client::{Client, ClientOptions, InProcess};
 
-/// What the server does with one request.
+/// The server's reaction to one request.
 pub(crate) enum Answer {
     /// A whole response.
     Whole(u16, Vec<(&'static str, String)>, Bytes),
@@ -49,7 +49,7 @@ pub(crate) struct Seen {
     pub(crate) body: Bytes,
 }
 
-/// The script and the memory, shared by all connections.
+/// The script and the recorded requests, shared by all connections.
 #[derive(Clone, Default)]
 pub(crate) struct Server(Arc<Mutex<State>>);
 
@@ -76,7 +76,7 @@ pub(crate) fn answer(status: u16, headers: &[(&'static str, &str)], body: impl I
     Answer::Whole(status, headers, body.into())
 }
 
-/// A streamed JSON answer and the end the test writes to.
+/// A streamed JSON answer, and the sender the test writes to.
 pub(crate) fn streamed(content_type: &str) -> (Answer, mpsc::UnboundedSender<Result<Bytes, Broken>>) {
     let (sender, receiver) = mpsc::unbounded_channel();
     (
@@ -130,13 +130,13 @@ impl Server {
     pub(crate) async fn serve(self, io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
         self.0.lock().unwrap().connections += 1;
         let service = service_fn(|request| self.clone().respond(request));
-        // Cut connections end in an error, which is what the test wants.
+        // Cut connections end in an error, as the test intends.
         let _ = auto::Builder::new(TokioExecutor::new())
             .serve_connection_with_upgrades(TokioIo::new(io), service)
             .await;
     }
 
-    /// As [`Server::serve`], for HTTP/2 with so many streams on a connection.
+    /// Like [`Server::serve`], for HTTP/2 with this many streams per connection.
     pub(crate) async fn serve_with_streams(
         self,
         io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -204,12 +204,12 @@ impl Body for Outgoing {
     }
 }
 
-/// Options without a rate limit, for tests about something else. Where the server is makes no difference: all requests
-/// share connections.
+/// Options without a rate limit, for tests of other features. All requests share connections, as if the server were
+/// remote.
 pub(crate) fn unlimited() -> ClientOptions {
     ClientOptions {
         rate_limit: None,
-        near_connections: 0,
+        loopback_http1: false,
         user_agent: "test/1.0".to_owned(),
         ..Default::default()
     }

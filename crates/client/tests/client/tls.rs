@@ -72,7 +72,7 @@ impl Authority {
     }
 }
 
-/// How the loopback server behaves.
+/// The behaviour of the loopback server.
 struct Tls {
     pair: Pair,
     clients: Option<String>,
@@ -170,7 +170,7 @@ fn chain(error: &Error) -> String {
         .join(": ")
 }
 
-/// Asks once and expects an error that ends like this.
+/// Sends one request and expects an error that ends like this.
 async fn refused(config: &Config, expected: &str) {
     let error = get(&Client::new(config, unlimited()).unwrap()).await.unwrap_err();
     let text = chain(&error);
@@ -207,49 +207,40 @@ async fn http2_is_spoken_where_the_server_has_it() {
     }
 }
 
-/// A client whose short requests have this many connections for themselves.
-fn near_client(port: u16, authority: &Authority, near_connections: usize) -> Client {
+/// A client whose lone requests take HTTP/1.1.
+fn loopback_client(port: u16, authority: &Authority) -> Client {
     let options = ClientOptions {
-        near_connections,
+        loopback_http1: true,
         ..unlimited()
     };
     Client::new(&config(port, Some(authority)), options).unwrap()
 }
 
 #[tokio::test]
-async fn short_requests_to_this_machine_have_connections_of_their_own_while_one_is_free() {
+async fn lone_requests_to_this_machine_take_http1_while_its_connection_is_free() {
     let authority = Authority::new("ca");
     let (watched, _events) = crate::support::streamed("application/json");
-    let (first, first_end) = crate::support::streamed("application/json");
-    let (second, second_end) = crate::support::streamed("application/json");
+    let (long, long_end) = crate::support::streamed("application/json");
     let ok = || answer(200, &[], "ok");
-    let server = Server::new([ok(), ok(), watched, first, second, ok(), ok()]);
+    let server = Server::new([ok(), ok(), watched, long, ok(), ok()]);
     let (port, handshakes) = Tls::new(authority.server()).serve(&server).await;
-    let client = near_client(port, &authority, 2);
+    let client = loopback_client(port, &authority);
     for _ in 0..2 {
         get(&client).await.unwrap();
     }
     let watch = watch(&client).await;
-    let ask = async || {
-        let request = Request::get("/long").body(Bytes::new()).unwrap();
-        let answer = client.send(request, &SendOptions::default()).await;
-        answer.unwrap().into_body()
-    };
-    let (mut first, mut second) = (ask().await, ask().await);
+    let request = Request::get("/long").body(Bytes::new()).unwrap();
+    let long = client.send(request, &SendOptions::default()).await;
+    let mut long = long.unwrap().into_body();
     get(&client).await.unwrap();
-    drop((first_end, second_end));
-    first.collect(1).await.unwrap();
-    second.collect(1).await.unwrap();
+    drop(long_end);
+    long.collect(1).await.unwrap();
     get(&client).await.unwrap();
     drop(watch);
     let spoken: Vec<_> = server.seen().iter().map(|seen| seen.version).collect();
-    let (own, shared) = (http::Version::HTTP_11, http::Version::HTTP_2);
-    assert_eq!(spoken, [own, own, shared, own, own, shared, own]);
-    assert_eq!(
-        handshakes.load(Ordering::SeqCst),
-        3,
-        "two of their own, and one that is shared"
-    );
+    let (alone, shared) = (http::Version::HTTP_11, http::Version::HTTP_2);
+    assert_eq!(spoken, [alone, alone, shared, alone, shared, alone]);
+    assert_eq!(handshakes.load(Ordering::SeqCst), 2, "one of each protocol");
 }
 
 #[tokio::test]
@@ -261,7 +252,7 @@ async fn a_server_on_this_machine_without_http1_is_asked_for_it_once() {
         ..Tls::new(authority.server())
     };
     let (port, handshakes) = tls.serve(&server).await;
-    let client = near_client(port, &authority, 2);
+    let client = loopback_client(port, &authority);
     for _ in 0..3 {
         assert_eq!(get(&client).await.unwrap(), "ok");
     }
@@ -274,13 +265,13 @@ async fn a_server_on_this_machine_without_http1_is_asked_for_it_once() {
     assert_eq!(handshakes.load(Ordering::SeqCst), 1);
 }
 
-/// Ten requests at once, each as soon as its last one is answered: but for the first they go together.
+/// Ten concurrent callers, each with one request at a time: all but the first share a connection.
 #[tokio::test]
 async fn requests_that_come_in_a_crowd_share_a_connection() {
     let authority = Authority::new("ca");
     let server = Server::new((0..100).map(|_| answer(200, &[], "ok")));
     let (port, handshakes) = Tls::new(authority.server()).serve(&server).await;
-    let client = near_client(port, &authority, 1);
+    let client = loopback_client(port, &authority);
     let ask = async || {
         for _ in 0..10 {
             get(&client).await.unwrap();
@@ -293,7 +284,7 @@ async fn requests_that_come_in_a_crowd_share_a_connection() {
     assert_eq!(handshakes.load(Ordering::SeqCst), 2);
 }
 
-/// A server that hangs up on whoever comes first: the next one has a connection of its own.
+/// A server that closes the first connection: the next request gets a new one.
 #[tokio::test]
 async fn a_handshake_that_fails_is_told_at_once_and_tried_again_later() {
     let authority = Authority::new("ca");
@@ -307,7 +298,7 @@ async fn a_handshake_that_fails_is_told_at_once_and_tried_again_later() {
         let (tcp, _) = listener.accept().await.unwrap();
         serving.serve(acceptor.accept(tcp).await.unwrap()).await;
     });
-    let client = near_client(port, &authority, 1);
+    let client = loopback_client(port, &authority);
     let error = get(&client).await.unwrap_err();
     assert!(chain(&error).contains("TLS handshake with"), "{}", chain(&error));
     assert_eq!(get(&client).await.unwrap(), "ok");
@@ -319,7 +310,7 @@ async fn a_connection_of_their_own_that_was_cut_makes_room_for_another() {
     let authority = Authority::new("ca");
     let server = Server::new([Answer::Cut, answer(200, &[], "ok"), answer(200, &[], "ok")]);
     let (port, handshakes) = Tls::new(authority.server()).serve(&server).await;
-    let client = near_client(port, &authority, 1);
+    let client = loopback_client(port, &authority);
     let post = Request::post("/x").body(Bytes::new()).unwrap();
     let lost = client.send(post, &SendOptions::default()).await.unwrap_err();
     assert!(
@@ -335,8 +326,8 @@ async fn a_connection_of_their_own_that_was_cut_makes_room_for_another() {
     assert_eq!(handshakes.load(Ordering::SeqCst), 2);
 }
 
-/// Once a server is known to have HTTP/1.1 alone, every request needs a connection of its own and waits for no other:
-/// this one shakes hands with two at a time only.
+/// Once a server is known to support only HTTP/1.1, every request gets its own connection and waits for no other.
+/// This server accepts only two handshakes at a time.
 #[tokio::test]
 async fn connections_of_http1_are_opened_side_by_side() {
     let authority = Authority::new("ca");
@@ -639,7 +630,7 @@ async fn a_hanging_handshake_ends_after_ten_seconds() {
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
         let (mut tcp, _) = listener.accept().await.unwrap();
-        // Reads what comes and never answers.
+        // Reads and never answers.
         let mut sink = Vec::new();
         let _ = tcp.read_to_end(&mut sink).await;
     });
@@ -740,7 +731,7 @@ async fn a_proxy_that_says_nothing_ends_after_ten_seconds() {
     );
 }
 
-/// The connections of a near server share a task, which goes with the runtime that the first of them was opened in.
+/// The connections of a near server share a task, which ends with the runtime that opened the first of them.
 #[test]
 fn a_client_can_be_used_after_the_runtime_that_opened_its_connections() {
     let runtime = || {
@@ -754,7 +745,7 @@ fn a_client_can_be_used_after_the_runtime_that_opened_its_connections() {
     let server = Server::new([watched, ok(), ok(), watched_again, ok()]);
     let serving = tokio::runtime::Runtime::new().unwrap();
     let (port, _handshakes) = serving.block_on(Tls::new(authority.server()).serve(&server));
-    let client = near_client(port, &authority, 1);
+    let client = loopback_client(port, &authority);
     let (first, second) = (runtime(), runtime());
     let lost = first.block_on(async {
         let watched = watch(&client).await;

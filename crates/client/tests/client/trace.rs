@@ -1,4 +1,4 @@
-//! What a user sees in the log at each verbosity.
+//! The request log at each verbosity.
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
@@ -65,7 +65,7 @@ fn check(verbosity: u8, expected: Expect) {
     expected.assert_eq(&logged(verbosity, "{\"a\":1}"));
 }
 
-/// What is logged of a request with that answer.
+/// The log of a request with that answer.
 fn logged(verbosity: u8, body: &str) -> String {
     let lines = Lines::default();
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -81,16 +81,16 @@ async fn read(stream: WatchStream) -> Vec<String> {
     stream.map(|item| show(&item)).collect().await
 }
 
-/// How the script goes on after the body's bytes.
+/// The end of the script after the body's bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
-    /// The server ends the body in good order.
+    /// The server ends the body regularly.
     Closed,
-    /// The stream breaks, after that many events have been read: a reset overtakes what is still on its way.
+    /// The stream breaks after that many events have been read: a reset overtakes data in transit.
     BrokenAfter(usize),
 }
 
-/// Opens a watch whose body is those bytes, and returns what was seen of it.
+/// Opens a watch whose body is those bytes, and returns its events.
 async fn watch(content_type: &str, body: Bytes, end: End) -> Vec<String> {
     let (stream, sender) = crate::support::streamed(content_type);
     let server = Server::new([stream]);
@@ -141,7 +141,7 @@ async fn an_event_is_delivered_when_its_last_byte_has_arrived() {
             for byte in event {
                 sender.send(Ok(Bytes::copy_from_slice(&[byte]))).unwrap();
             }
-            // Nothing else is on its way: a held-back event would wait here for ever.
+            // No other event follows: one held back would wait here forever.
             assert_eq!(
                 show(&watch.next().await.unwrap()),
                 format!("ADDED ns/a {version}")
@@ -150,7 +150,7 @@ async fn an_event_is_delivered_when_its_last_byte_has_arrived() {
     }
 }
 
-/// Kubernetes 1.37 packs each event of a stream on its own.
+/// Kubernetes 1.37 compresses each event of a stream separately.
 #[tokio::test]
 async fn an_event_packed_on_its_own_is_delivered_on_its_own() {
     use std::io::Write;
@@ -296,7 +296,7 @@ async fn a_watch_cut_at_any_byte_has_delivered_exactly_what_was_whole() {
             let expected: Vec<_> = events(whole).chain(["lost".to_owned()]).collect();
             assert_eq!(seen, expected, "{content_type} broken at {cut}");
 
-            // A line that is whole but for its line feed is an event, too.
+            // A complete line without its line feed is an event, too.
             let unended = content_type == JSON && ends.contains(&(cut + 1));
             let on_boundary = cut == 0 || ends.contains(&cut) || unended;
             let seen = watch(content_type, body.slice(..cut), End::Closed).await;
@@ -321,7 +321,7 @@ async fn dropping_the_stream_cancels_the_request() {
     sender.closed().await;
 }
 
-/// A server that speaks WebSocket: accepts, sends the messages, and closes in order or breaks off.
+/// A WebSocket server: accepts, sends the messages, and closes regularly or breaks off.
 fn websocket_client(messages: Vec<String>, in_order: bool) -> DynamicApi {
     use futures_util::SinkExt;
     use tokio_tungstenite::tungstenite::Message;
@@ -339,7 +339,7 @@ fn websocket_client(messages: Vec<String>, in_order: bool) -> DynamicApi {
             }
             if in_order {
                 socket.close(None).await.unwrap();
-                // Until the client has said good-bye, too.
+                // Until the client has closed, too.
                 while let Some(Ok(_)) = socket.next().await {}
             }
         });
