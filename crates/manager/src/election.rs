@@ -1,4 +1,4 @@
-//! The manager's part in an election: who it is, which lease it wants, and whether it has it.
+//! Leader election of the manager: its identity, its lease, and whether it holds it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,19 +12,19 @@ use watchkeeper_runtime::leader::{LeaderElector, LeaderOptions, LeaderOptionsErr
 /// client-go's name of the metric.
 const METRIC: &str = "leader_election_master_status";
 
-/// An election to take part in.
+/// The options of an election.
 pub(crate) struct Election {
     pub(crate) options: LeaderOptions,
     pub(crate) leads: Arc<LeadsMetric>,
 }
 
-/// Shows whether this process leads.
+/// The metric of whether this process leads.
 pub(crate) struct LeadsMetric {
     lease: String,
     leads: AtomicBool,
 }
 
-/// Taking part, and when to stop.
+/// A running candidate and its stop signals.
 pub(crate) struct Candidate {
     elector: LeaderElector,
     lease: String,
@@ -52,8 +52,8 @@ impl Election {
 }
 
 impl Candidate {
-    /// Takes part until `stop`, or leads until `release`: `won` is sent in between. Returns the name of a lease that
-    /// was lost.
+    /// Waits for the lease until `stop`, then holds it until `release`; `won` is sent in between. Returns the name of
+    /// a lease that was lost.
     pub(crate) async fn run(
         mut self,
         won: oneshot::Sender<()>,
@@ -88,7 +88,7 @@ impl Collect for LeadsMetric {
     }
 }
 
-/// Different for every process: the host, which is the pod, and a random part.
+/// Unique per process: the host name, which is the pod's, and a random suffix.
 pub(crate) fn identity() -> String {
     let host = std::env::var("HOSTNAME").ok();
     let host = host.or_else(|| std::fs::read_to_string("/etc/hostname").ok());

@@ -1,4 +1,4 @@
-//! Why a manager has ended otherwise than it was asked to.
+//! Errors of a manager.
 
 use std::io;
 use std::time::Duration;
@@ -8,59 +8,59 @@ use watchkeeper_runtime::leader::LeaderOptionsError;
 
 use crate::webhook::WebhookError;
 
-/// Why a manager did not start, or did not end well.
+/// The reason a manager did not start, or did not end regularly.
 #[derive(Debug, thiserror::Error)]
 pub enum ManagerError {
-    /// An address is taken or not ours.
+    /// An address is in use or not available.
     #[error("cannot listen for {what} on {address}")]
     Listen {
         /// `metrics`, `probes` or `webhooks`.
         what: &'static str,
         /// The address.
         address: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The election cannot be taken part in.
-    #[error("cannot take part in the election")]
+    /// The options of the leader election are invalid.
+    #[error("invalid leader election options")]
     Election(#[from] LeaderOptionsError),
     /// Webhooks cannot be served.
     #[error("cannot serve webhooks")]
     Webhooks(#[from] WebhookError),
-    /// Something that ran has failed.
+    /// A runnable has failed.
     #[error("{name} failed")]
     Failed {
         /// Its name.
         name: String,
-        /// Why.
+        /// The error.
         source: BoxError,
     },
-    /// Something that ran has panicked.
+    /// A runnable has panicked.
     #[error("{name} panicked: {message}")]
     Panicked {
         /// Its name.
         name: String,
-        /// What the panic said.
+        /// The panic message.
         message: String,
     },
-    /// The lease could not be renewed in time, or another has taken it.
+    /// The lease could not be renewed in time, or another process holds it.
     #[error("the lease {lease} was lost")]
     LeaseLost {
         /// Its name.
         lease: String,
     },
-    /// The shutdown took too long; what still ran was dropped.
+    /// The shutdown exceeded its deadline; the rest was dropped.
     #[error("{unfinished} did not end within {deadline:?}")]
     Deadline {
-        /// What still ran.
+        /// What was still running.
         unfinished: String,
-        /// The time it had.
+        /// The deadline.
         deadline: Duration,
     },
-    /// A second signal came during the shutdown; what still ran was dropped.
+    /// A second signal came during the shutdown; the rest was dropped.
     #[error("a second signal came while {unfinished} still ran")]
     Interrupted {
-        /// What still ran.
+        /// What was still running.
         unfinished: String,
     },
 }

@@ -1,5 +1,4 @@
-//! Small HTTP/1.1 servers: connections are taken from a socket, encrypted if that is wanted, and answered until the
-//! server closes. Then the requests that have begun are finished.
+//! Small HTTP/1.1 servers, with or without TLS. On close, requests in progress are finished.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,26 +20,25 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// Probes, a scraper and an API server or three keep few connections open. Others wait.
+/// Probes, a scraper and a few API servers keep few connections open. Others wait.
 pub(crate) const MAX_CONNECTIONS: usize = 256;
-/// A client that takes longer to encrypt its connection is left.
+/// The time limit of a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// A connection on which no request begins for so long is closed. Longer than API servers wait (90 s), so that they
-/// close first.
+/// An idle connection is closed after this time. Longer than API servers wait (90 s), so that they close first.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// A pause after the system refused a connection, usually for want of file descriptors.
+/// The pause after a failed accept, usually for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// An answer.
+/// A response.
 pub(crate) type Answer = Response<Full<Bytes>>;
 
 /// Answers requests.
 pub(crate) type Handler = Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Answer> + Send + Sync>;
 
-/// Gives the encryption of the next connection.
+/// Returns the TLS acceptor of the next connection; `None` for plain text.
 pub(crate) type Encryption = Arc<dyn Fn() -> BoxFuture<'static, Option<TlsAcceptor>> + Send + Sync>;
 
-/// Serves connections until `closing`, then waits for the requests that have begun.
+/// Serves connections until `closing`, then waits for requests in progress.
 pub(crate) async fn serve(
     listener: TcpListener,
     encryption: Option<Encryption>,
@@ -69,7 +67,7 @@ pub(crate) async fn serve(
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot take a connection");
+                tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -84,7 +82,7 @@ async fn connection(
     handler: Handler,
     closing: CancellationToken,
 ) {
-    // An answer is one piece.
+    // A response is written in one piece.
     let _ = stream.set_nodelay(true);
     let Some(encryption) = encryption else {
         return answer(stream, handler, closing).await;
@@ -92,7 +90,7 @@ async fn connection(
     let Some(acceptor) = encryption().await else {
         return;
     };
-    // Whoever does not trust the certificate goes away.
+    // A client that does not trust the certificate disconnects.
     if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
         answer(stream, handler, closing).await;
     }
@@ -123,12 +121,12 @@ where
     }
 }
 
-/// An answer in plain text.
+/// A plain-text response.
 pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
     typed(status, "text/plain; charset=utf-8", text)
 }
 
-/// An answer of a media type.
+/// A response with a media type.
 pub(crate) fn typed(status: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;

@@ -1,4 +1,4 @@
-//! An operator's process: what runs in it, who may work, how others see it, and how it ends.
+//! The manager of an operator's process: controllers, leader election, probes, metrics, webhooks and shutdown.
 //!
 //! ```text
 //!   signals ──▶ Manager ──▶ always:         runnables, webhooks, /healthz, /readyz, /metrics
@@ -23,15 +23,15 @@
 //! # }
 //! ```
 //!
-//! Promises:
-//! - A runnable that fails or panics ends the manager, and the error names it. One that ends well does not.
-//! - What runs while leading begins when the lease is held. If the lease is lost it is dropped at once, and the manager
-//!   ends with an error: whoever starts the process again starts a standby.
-//! - The first signal begins an ordered shutdown with a deadline: nothing new is begun, what runs may finish, recorded
-//!   events are written, the lease is given back, and only then do webhooks, probes and metrics close. The second
-//!   signal ends it at once.
-//! - A standby that is asked to stop leaves.
-//! - It is ready while every informer it was told of is synced and not failing. A standby with warm caches is ready.
+//! Guarantees:
+//! - A runnable that fails or panics ends the manager, and the error names it. One that ends without an error does not.
+//! - Runnables that need leadership start when the lease is held. If the lease is lost they are dropped at once, and the
+//!   manager ends with an error: a restarted process is a standby.
+//! - The first signal starts an ordered shutdown with a deadline: nothing new is started, running work may finish,
+//!   recorded events are written, the lease is released, and only then are webhooks, probes and metrics closed. The
+//!   second signal ends it at once.
+//! - A standby that is asked to stop ends without ever working.
+//! - It is ready while all its informers are synced and not failing. A standby with warm caches is ready.
 
 mod election;
 mod error;

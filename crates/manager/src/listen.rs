@@ -1,4 +1,4 @@
-//! Where a server of the manager listens: an address, or a socket that somebody has bound.
+//! The address or socket of a server.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener as StdListener};
@@ -7,8 +7,8 @@ use tokio::net::TcpListener;
 
 use crate::error::ManagerError;
 
-/// An address to bind when the manager starts, or a socket that is bound already: to know the port before, say, or
-/// to take over one that the system has opened.
+/// An address to bind when the manager starts, or a socket that is already bound: to know the port in advance, or to
+/// take over one opened by the system.
 ///
 /// ```
 /// use std::net::TcpListener;
@@ -28,7 +28,7 @@ enum Kind {
 }
 
 impl Listen {
-    /// Binds it; `what` names the server in the error.
+    /// Binds the address; `what` names the server in the error.
     pub(crate) async fn bind(self, what: &'static str) -> Result<TcpListener, ManagerError> {
         let address = match &self.0 {
             Kind::Address(address) => Some(*address),

@@ -1,4 +1,4 @@
-//! The manager to be: what runs in the process, described step by step.
+//! The builder of a manager.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::run;
 use crate::runnable::{Runnable, Stop, Work};
 use crate::webhook::Webhooks;
 
-/// 30 s, as controller-runtime and as Kubernetes gives a pod: how long a shutdown may take.
+/// The time limit of a shutdown, as in controller-runtime and as Kubernetes gives a pod.
 pub const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
 
-/// A process to be; see the [crate].
+/// The manager of a process; see the [crate].
 pub struct Manager {
     pub(crate) client: Client,
     pub(crate) election: Option<Election>,
@@ -37,9 +37,9 @@ pub struct Manager {
     pub(crate) shutdown_deadline: Duration,
 }
 
-/// What a manager has besides what it runs.
+/// Settings.
 impl Manager {
-    /// Nothing runs yet.
+    /// A manager without runnables.
     pub fn new(client: Client) -> Self {
         Self {
             client,
@@ -56,37 +56,38 @@ impl Manager {
         }
     }
 
-    /// Works only while it holds the lease of this name in the client's namespace. Without this it always works.
+    /// Runs controllers only while it holds the lease of this name in the client's namespace. By default no lease is
+    /// needed.
     ///
-    /// The process needs the right to `get`, `create` and `update` leases there.
+    /// Requires permission to `get`, `create` and `update` leases there.
     pub fn leader(self, lease: impl Into<String>) -> Self {
         self.leader_with(LeaderOptions::new(lease, identity()))
     }
 
-    /// As [`leader`](Self::leader), with an identity and times of one's own.
+    /// Like [`leader`](Self::leader), with custom options.
     pub fn leader_with(mut self, options: LeaderOptions) -> Self {
         self.election = Some(Election::new(options));
         self
     }
 
-    /// Serves `/metrics` for Prometheus, without encryption.
+    /// Serves `/metrics` for Prometheus, over plain HTTP.
     pub fn metrics(mut self, listen: impl Into<Listen>) -> Self {
         self.metrics_at = Some(listen.into());
         self
     }
 
-    /// Serves `/healthz`, `/livez` and `/readyz` for the kubelet, without encryption.
+    /// Serves `/healthz`, `/livez` and `/readyz` for the kubelet, over plain HTTP.
     pub fn probes(mut self, listen: impl Into<Listen>) -> Self {
         self.probes_at = Some(listen.into());
         self
     }
 
-    /// Shows what others count, too: `registry().add(…)`, or a queue of one's own.
+    /// The metrics, to add other sources: `registry().add(…)`.
     pub fn registry(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// Fails `/healthz` and `/livez` while this does: the process is to be started again.
+    /// Adds a check to `/healthz` and `/livez`: while it fails, the process should be restarted.
     pub fn health_check(
         mut self,
         name: &str,
@@ -96,7 +97,7 @@ impl Manager {
         self
     }
 
-    /// Fails `/readyz` while this does: the process is sent no requests.
+    /// Adds a check to `/readyz`: while it fails, the process gets no requests.
     pub fn ready_check(
         mut self,
         name: &str,
@@ -106,29 +107,29 @@ impl Manager {
         self
     }
 
-    /// Starts to record Events as `component`. What was recorded is written before the manager ends.
+    /// Starts recording Events as `component`. Recorded events are written before the manager ends.
     pub fn recorder(&mut self, component: impl Into<String>) -> Recorder {
         let (recorder, writer) = Recorder::start(&self.client, component, None);
         self.writers.push(writer);
         recorder
     }
 
-    /// How long a shutdown may take; then what still runs is dropped.
+    /// Sets the time limit of a shutdown; then what still runs is dropped.
     pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
         self.shutdown_deadline = deadline;
         self
     }
 }
 
-/// What a manager runs.
+/// Runnables.
 impl Manager {
     /// Runs a controller while leading: `Controller::<Website>::of(&factory).reconcile(…)`. Its informers count for
-    /// readiness, and its queue and reconciles are shown.
+    /// readiness, and its queue and reconciles are measured.
     pub fn controller(self, controller: BoundController) -> Self {
         self.run_while_leading(controller)
     }
 
-    /// Runs work that must not run twice, while leading.
+    /// Runs work while leading, for work that only one process may do.
     ///
     /// ```no_run
     /// # async fn example(manager: watchkeeper_manager::Manager) {
@@ -148,7 +149,7 @@ impl Manager {
         self.run_while_leading(Work { name, work })
     }
 
-    /// Runs work in every process, whoever leads.
+    /// Runs work in every process, leading or not.
     pub fn always<F, W, E>(self, name: impl Into<String>, work: F) -> Self
     where
         F: FnOnce(Stop) -> W + Send + 'static,
@@ -159,21 +160,21 @@ impl Manager {
         self.run_always(Work { name, work })
     }
 
-    /// As [`while_leading`](Self::while_leading), for what also has informers and metrics.
+    /// Like [`while_leading`](Self::while_leading), for a [`Runnable`] with informers and metrics.
     pub fn run_while_leading(mut self, mut runnable: impl Runnable) -> Self {
         self.take_note_of(&mut runnable);
         self.while_leading.push(Box::new(runnable));
         self
     }
 
-    /// As [`always`](Self::always), for what also has informers and metrics.
+    /// Like [`always`](Self::always), for a [`Runnable`] with informers and metrics.
     pub fn run_always(mut self, mut runnable: impl Runnable) -> Self {
         self.take_note_of(&mut runnable);
         self.always.push(Box::new(runnable));
         self
     }
 
-    /// Serves webhooks, whoever leads.
+    /// Serves webhooks, leading or not.
     pub fn webhooks(mut self, webhooks: Webhooks) -> Self {
         self.webhooks = Some(webhooks);
         self
@@ -186,8 +187,8 @@ impl Manager {
         runnable.measure(&self.metrics);
     }
 
-    /// Runs everything. The first item of `signals` begins a shutdown, the second ends it at once; [`signals()`] has
-    /// those that the system sends.
+    /// Runs everything. The first item of `signals` starts a shutdown, the second ends it at once; [`signals()`]
+    /// returns those of the system.
     ///
     /// [`signals()`]: crate::signals()
     pub fn run_until(

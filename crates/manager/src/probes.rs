@@ -1,4 +1,4 @@
-//! `/healthz`, `/livez` and `/readyz`: checks with names, answered as Kubernetes' programs do.
+//! `/healthz`, `/livez` and `/readyz`: named checks, answered as Kubernetes' programs do.
 //!
 //! ```text
 //! GET /readyz            ok
@@ -7,7 +7,7 @@
 //!                        readyz check failed
 //! GET /readyz/ping       ok
 //! ```
-//! Anybody may ask, so the reason of a failure goes to the log and not into the answer.
+//! Anybody may ask, so the reason of a failure goes to the log and not into the response.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ use watchkeeper_runtime::informer::Health;
 
 use crate::http_server::{Answer, text};
 
-/// A question that passes, or says why not.
+/// A check that passes, or returns the reason it fails.
 type Question = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 struct Check {
@@ -31,25 +31,25 @@ struct Check {
 pub(crate) struct Probes {
     health: Vec<Check>,
     ready: Vec<Check>,
-    /// Those that are asked already.
+    /// The informers that are already checked.
     informers: Vec<(String, watch::Receiver<Health>)>,
 }
 
 impl Probes {
-    /// Asks this whether the process should be left running.
+    /// Adds a check of whether the process should keep running.
     pub(crate) fn add_health(&mut self, name: &str, question: Question) {
         let name = name.to_owned();
         self.health.push(Check { name, question });
     }
 
-    /// Asks this whether the process should be sent requests.
+    /// Adds a check of whether the process should get requests.
     pub(crate) fn add_ready(&mut self, name: &str, question: Question) {
         let name = name.to_owned();
         self.ready.push(Check { name, question });
     }
 
-    /// Is ready while an informer is synced and not failing. Several controllers may share one, and several informers
-    /// may watch different objects of one resource.
+    /// Adds an informer: ready while it is synced and not failing. Several controllers may share one, and several
+    /// informers may watch different objects of one resource.
     pub(crate) fn add_informer(&mut self, informer: &str, health: watch::Receiver<Health>) {
         if self
             .informers
@@ -107,7 +107,7 @@ fn answer_one(check: &Check) -> Answer {
     }
 }
 
-/// All checks of a probe; `?verbose` lists them, `?exclude=` leaves some out.
+/// All checks of a probe; `?verbose` lists them, `?exclude=` skips some.
 fn answer_all(probe: &str, checks: &[Check], query: &str) -> Answer {
     let query = QueryParams::parse(query);
     let mut excluded: Vec<&str> = query.all("exclude").collect();

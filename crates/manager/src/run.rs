@@ -1,11 +1,11 @@
-//! A manager from its start to its end.
+//! The life of a manager.
 //!
 //! ```text
 //!   start ──▶ work ──▶ finish ──▶ drain ──▶ release ──▶ close
 //!     │         │  first signal,     events    the       webhooks,
 //!   signal    or an error            written   lease     probes, metrics
 //! ```
-//! Everything after `work` has one deadline; a second signal cuts it short.
+//! Everything after `work` shares one deadline; a second signal cuts it short.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -45,7 +45,7 @@ pub(crate) async fn run(manager: Manager, mut signals: Signals) -> Result<(), Ma
         () = next(&mut signals) => Err(ManagerError::Interrupted { unfinished: running.unfinished() }),
         finished = running.shut_down() => finished,
     };
-    // What went wrong first is why the process ends.
+    // The first error is the reason the process ends.
     match (ended, finished) {
         (Err(error), Err(late)) => {
             tracing::error!(
@@ -59,7 +59,7 @@ pub(crate) async fn run(manager: Manager, mut signals: Signals) -> Result<(), Ma
     }
 }
 
-/// The next signal; never, if there are no more.
+/// The next signal; pending forever if there are no more.
 async fn next(signals: &mut Signals) {
     if signals.next().await.is_none() {
         std::future::pending().await
@@ -68,7 +68,7 @@ async fn next(signals: &mut Signals) {
 
 /// Everything that runs. Dropping it ends all of it.
 struct Running {
-    /// What a shutdown waits for first.
+    /// The runnables, which a shutdown waits for first.
     tasks: JoinSet<Result<(), BoxError>>,
     names: HashMap<task::Id, Task>,
     /// The lease: held, waited for, or not needed.
@@ -81,7 +81,7 @@ struct Running {
     deadline: Duration,
 }
 
-/// The steps of a shutdown, begun one after the other.
+/// The steps of a shutdown, in order.
 #[derive(Clone, Default)]
 struct Steps {
     stop: CancellationToken,
@@ -91,14 +91,14 @@ struct Steps {
 
 struct Task {
     name: String,
-    /// Of work that must not go on without the lease.
+    /// Aborts the work that needs the lease.
     needs_lease: Option<AbortHandle>,
 }
 
 #[derive(Default)]
 struct Election {
     won: Option<oneshot::Receiver<()>>,
-    /// The lease that was lost is the error.
+    /// Its error is the name of a lost lease.
     candidate: JoinSet<Result<(), String>>,
 }
 
@@ -123,7 +123,7 @@ impl Running {
             steps,
         };
         let always = std::mem::take(&mut manager.always);
-        // Before anything works: what cannot be seen or reached should not run.
+        // Before anything works: what cannot be observed or reached should not run.
         running.open_servers(manager).await?;
         for runnable in always {
             running.spawn(runnable, false);
@@ -135,7 +135,7 @@ impl Running {
         Ok(running)
     }
 
-    /// Webhooks, probes and metrics. An address that is taken ends the start.
+    /// Opens webhooks, probes and metrics. An address in use fails the start.
     async fn open_servers(&mut self, manager: Manager) -> Result<(), ManagerError> {
         let (mut probes, metrics, close) = (manager.probes, manager.metrics, &self.steps.close);
         if let Some(webhooks) = manager.webhooks {
@@ -179,14 +179,14 @@ impl Running {
         self.names.insert(id, Task { name, needs_lease });
     }
 
-    /// Begins what runs while leading.
+    /// Starts the runnables that need leadership.
     fn lead(&mut self) {
         for runnable in std::mem::take(&mut self.waiting_to_lead) {
             self.spawn(runnable, true);
         }
     }
 
-    /// Works until the first signal, or until something fails.
+    /// Works until the first signal, or until a runnable fails.
     async fn work(&mut self, signals: &mut Signals) -> Result<(), ManagerError> {
         loop {
             let won = async {
@@ -211,7 +211,7 @@ impl Running {
         }
     }
 
-    /// The lease is gone although nobody wanted to give it back: what needs it is dropped at once.
+    /// The lease was lost: work that needs it is dropped at once.
     fn lease_ended(&mut self, ended: Result<Result<(), String>, JoinError>) -> Result<(), ManagerError> {
         for task in self.names.values() {
             if let Some(task) = &task.needs_lease {
@@ -237,7 +237,7 @@ impl Running {
         match ended {
             Ok((_, Ok(()))) => Ok(()),
             Ok((_, Err(source))) => Err(ManagerError::Failed { name, source }),
-            // Dropped with its lease.
+            // Aborted with its lease.
             Err(error) if error.is_cancelled() => Ok(()),
             Err(error) => Err(panicked(name, error)),
         }
@@ -254,16 +254,16 @@ impl Running {
         }
     }
 
-    /// The order of a shutdown. The first error is kept; the rest is done nevertheless.
+    /// The order of a shutdown. The first error is kept; the other steps still run.
     async fn wind_up(&mut self) -> Result<(), ManagerError> {
         let mut result = Ok(());
-        // Nothing new is begun, and `/readyz` says so.
+        // Nothing new is started, and `/readyz` fails.
         self.steps.stop.cancel();
         while let Some(ended) = self.tasks.join_next_with_id().await {
             let ended = self.task_ended(ended);
             result = result.and(ended);
         }
-        // Events are about work that has ended, and may only be written by who has done it.
+        // Events are about finished work, and may only be written while the lease is held.
         while let Some(writer) = self.writers.pop() {
             writer.drain().await;
         }
@@ -272,13 +272,13 @@ impl Running {
             let ended = self.lease_ended(ended);
             result = result.and(ended);
         }
-        // Until now others could see how the shutdown goes.
+        // Until now, probes and metrics could observe the shutdown.
         self.steps.close.cancel();
         while self.servers.join_next().await.is_some() {}
         result
     }
 
-    /// What still runs, in words.
+    /// A description of what still runs.
     fn unfinished(&self) -> String {
         let mut names: Vec<&str> = self.names.values().map(|task| task.name.as_str()).collect();
         names.sort_unstable();

@@ -1,4 +1,4 @@
-//! Things that a manager runs: controllers, and any other work with a name.
+//! Runnables: controllers, and any other named work.
 
 use std::fmt;
 
@@ -10,28 +10,27 @@ use watchkeeper_runtime::controller::{BoundController, BoxError, StopReason};
 use watchkeeper_runtime::informer::Health;
 use watchkeeper_runtime::metrics::Metrics;
 
-/// Work that a manager starts, watches and stops.
+/// Work that a manager starts, supervises and stops.
 ///
-/// A controller with its reconciler is one. For any other work there are
-/// [`Manager::always`](crate::Manager::always) and [`Manager::while_leading`](crate::Manager::while_leading), which
-/// take a closure.
+/// A controller with its reconciler is one. Other work can be a closure: see
+/// [`Manager::always`](crate::Manager::always) and [`Manager::while_leading`](crate::Manager::while_leading).
 pub trait Runnable: Send + 'static {
-    /// What errors and the log call it.
+    /// Its name in errors and the log.
     fn name(&self) -> &str;
 
-    /// The informers it works with, by name. The manager is ready while all of them are synced and not failing.
+    /// Its informers, by name. The manager is ready while all of them are synced and not failing.
     fn informers(&self) -> Vec<(String, watch::Receiver<Health>)> {
         Vec::new()
     }
 
-    /// Shows what it counts, before it runs.
+    /// Registers its metrics, before it runs.
     fn measure(&mut self, _metrics: &Metrics) {}
 
-    /// Works until it is asked to stop, then finishes what it has begun. Ending earlier without an error is fine.
+    /// Works until it is asked to stop, then finishes what it has started. It may end earlier without an error.
     fn run(self: Box<Self>, stop: Stop) -> BoxFuture<'static, Result<(), BoxError>>;
 }
 
-/// Tells work that it should stop. Clones tell the same.
+/// The stop signal of a runnable. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Stop(CancellationToken);
 
@@ -51,7 +50,7 @@ impl Stop {
     }
 }
 
-/// The informer of the primary kind has ended, so there is nothing left to reconcile.
+/// The informer of the primary kind has ended, so there is nothing to reconcile.
 #[derive(Debug, thiserror::Error)]
 #[error("the informer of its kind has ended: {health}")]
 struct PrimaryEndedError {
@@ -94,7 +93,7 @@ impl Runnable for BoundController {
     }
 }
 
-/// Work that is a closure.
+/// A closure as a runnable.
 pub(crate) struct Work<F> {
     pub(crate) name: String,
     pub(crate) work: F,

@@ -1,4 +1,4 @@
-//! The signals that end a process: `SIGTERM`, which Kubernetes sends, and `SIGINT`, which a terminal does.
+//! The signals that stop a process: `SIGTERM`, sent by Kubernetes, and `SIGINT`, sent by a terminal.
 
 use std::fmt;
 use std::pin::Pin;
@@ -9,12 +9,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Every `SIGTERM` and `SIGINT` from now on.
 ///
-/// Where the system refuses to tell of a signal, it keeps its default and ends the process.
+/// If the system refuses a handler, the signal keeps its default and ends the process.
 pub fn signals() -> Signals {
     let listen = |kind: SignalKind| match signal(kind) {
         Ok(signal) => Some(signal),
         Err(error) => {
-            tracing::error!(%error, "a signal cannot be listened to: it will end the process");
+            tracing::error!(%error, "cannot install a signal handler: the signal will end the process");
             None
         }
     };

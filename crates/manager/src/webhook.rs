@@ -1,4 +1,4 @@
-//! Webhooks: a server over TLS that answers an API server's questions about writes and versions.
+//! Webhooks: a TLS server for admission and conversion.
 //!
 //! ```text
 //!   API server ──▶ TLS ──▶ path ──▶ AdmissionReview  ──▶ validate, mutate
@@ -68,10 +68,10 @@ use crate::error::ManagerError;
 use crate::http_server::serve;
 use crate::listen::Listen;
 
-/// Answers one review with another, or says why it cannot be read.
+/// Answers a review, or returns the reason it cannot be read.
 type Route = Arc<dyn Fn(Value) -> BoxFuture<'static, Result<Value, String>> + Send + Sync>;
 
-/// Webhooks to be served; see the [module](self).
+/// Webhooks to serve; see the [module](self).
 pub struct Webhooks {
     listen: Listen,
     certificates: Certificates,
@@ -81,13 +81,13 @@ pub struct Webhooks {
 
 /// A server that is ready to run.
 pub(crate) struct Serving {
-    /// Whether API servers can trust it.
+    /// Fails while API servers cannot trust it.
     pub(crate) readiness: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
     pub(crate) served: BoxFuture<'static, ()>,
 }
 
 impl Webhooks {
-    /// Listens there, with these certificates.
+    /// A server at this address, with these certificates.
     pub fn new(listen: impl Into<Listen>, certificates: Certificates) -> Self {
         Self {
             listen: listen.into(),
@@ -97,10 +97,9 @@ impl Webhooks {
         }
     }
 
-    /// Decides about writes that are sent to this path: `Ok(())` allows them, as do warnings for the writer, and an
-    /// error refuses them.
+    /// Adds a validating webhook at this path: `Ok(())` or warnings allow the write, an error denies it.
     ///
-    /// A write whose object does not decode is refused with 400, before the handler is asked.
+    /// A write whose object does not decode is denied with 400, without calling the handler.
     pub fn validate<K, A, D, F, W>(self, path: impl Into<String>, handler: F) -> Self
     where
         K: DeserializeOwned + Send + 'static,
@@ -112,11 +111,11 @@ impl Webhooks {
         self.route(path, admission::validating(handler))
     }
 
-    /// Changes objects that are sent to this path: the handler is given the object and returns it changed. The answer
-    /// is a JSON patch with only what was changed; what the struct has no field for stays.
+    /// Adds a mutating webhook at this path: the handler gets the object and returns it changed. The response is a
+    /// JSON patch with only the changes; fields unknown to the struct stay.
     ///
-    /// A write without an object, such as a delete, is allowed without asking the handler. `request.object` is `None`,
-    /// because the handler has the object.
+    /// A write without an object, such as a delete, is allowed without calling the handler. `request.object` is
+    /// `None`, because the handler gets the object separately.
     pub fn mutate<K, C, D, F, W>(self, path: impl Into<String>, handler: F) -> Self
     where
         K: DeserializeOwned + Serialize + Send + 'static,
@@ -128,25 +127,25 @@ impl Webhooks {
         self.route(path, admission::mutating(handler))
     }
 
-    /// Converts objects of a custom kind from one version to another.
+    /// Adds a conversion webhook for the versions of a custom kind.
     pub fn convert(self, path: impl Into<String>, conversions: Conversions) -> Self {
         self.route(path, conversion::converting(conversions))
     }
 
-    /// Keeps the CA bundle of every webhook in this ValidatingWebhookConfiguration as it should be. The process needs
-    /// the right to `get` and `update` it.
+    /// Keeps the CA bundle of all webhooks in this ValidatingWebhookConfiguration up to date. Requires permission to
+    /// `get` and `update` it.
     pub fn validating_configuration(mut self, name: impl Into<String>) -> Self {
         self.bundles.add_validating(name.into());
         self
     }
 
-    /// Does the same in a MutatingWebhookConfiguration.
+    /// The same for a MutatingWebhookConfiguration.
     pub fn mutating_configuration(mut self, name: impl Into<String>) -> Self {
         self.bundles.add_mutating(name.into());
         self
     }
 
-    /// Does the same in the conversion webhook of a CustomResourceDefinition.
+    /// The same for the conversion webhook of a CustomResourceDefinition.
     pub fn conversion_of(mut self, definition: impl Into<String>) -> Self {
         self.bundles.add_conversion(definition.into());
         self
@@ -157,7 +156,7 @@ impl Webhooks {
         self
     }
 
-    /// Gets a certificate and makes it known, before the first connection is taken.
+    /// Gets a certificate and publishes its CA bundle, before the first connection is accepted.
     pub(crate) async fn start(
         self,
         client: &Client,

@@ -1,4 +1,4 @@
-//! The signals of a real process. Alone in its program: a handler stays for as long as the process does.
+//! The signals of a real process. In its own binary: a signal handler stays for the life of the process.
 
 use std::process::{Command, id};
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! What a position on disk costs a follower of 30,000 objects at 1,000 events a second, beside one without:
-//! `cargo run --release -p watchkeeper-runtime --example position_cost`.
+//! The cost of a position on disk for a follower of 30,000 objects at 1,000 events a second, compared with one in
+//! memory: `cargo run --release -p watchkeeper-runtime --example position_cost`.
 //!
-//! Objects are made before and come from memory, so that the CPU time is the follower's own.
+//! Objects are made in advance and come from memory, so that the CPU time is the follower's own.
 #![allow(clippy::print_stdout)]
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const OBJECTS: usize = 30_000;
 const EVENTS: usize = 20_000;
 const EVENTS_PER_SECOND: usize = 1_000;
 
-/// Events come in groups, as from a busy server.
+/// Events arrive in groups, as from a busy server.
 const GROUP: usize = 10;
 
 struct Scripted {
@@ -71,7 +71,7 @@ fn cpu_time() -> Duration {
     let fields = stat.rsplit(')').next().unwrap_or_default();
     let ticks = fields.split_whitespace().skip(11).take(2);
     let ticks: u64 = ticks.filter_map(|field| field.parse::<u64>().ok()).sum();
-    // A hundred a second, wherever Linux runs.
+    // Linux counts 100 ticks a second.
     Duration::from_millis(ticks * 10)
 }
 

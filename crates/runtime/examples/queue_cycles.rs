@@ -1,5 +1,5 @@
-//! How many add + take + done cycles one thread does in a second: `cargo run --release --example queue_cycles`. An
-//! argument says how many it does, for those who count instructions.
+//! Add + take + done cycles of one thread per second: `cargo run --release --example queue_cycles`. An argument sets
+//! the number of cycles, for counting instructions.
 #![allow(clippy::print_stdout)]
 
 use std::time::Instant;

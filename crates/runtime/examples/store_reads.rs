@@ -1,5 +1,5 @@
-//! Reads and writes of the store beside a hash map behind a lock, alone and under a busy writer:
-//! `cargo run --release --example store_reads`.
+//! Compares reads and writes of the store with a hash map behind a lock, idle and under a busy writer: `cargo run
+//! --release --example store_reads`.
 #![allow(clippy::print_stdout)]
 
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ fn object(number: usize, version: usize) -> Object {
     Object::from_json(json.as_bytes(), &ObjectOptions::default()).expect("valid JSON")
 }
 
-/// Calls `work` for each number and prints what one call takes.
+/// Calls `work` for each number and prints the time per call.
 fn time(what: &str, times: usize, mut work: impl FnMut(usize)) {
     let start = Instant::now();
     (0..times).for_each(&mut work);

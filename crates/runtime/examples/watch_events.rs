@@ -1,6 +1,6 @@
-//! How many watch events a second go through watcher, store and one subscriber on one core, the objects cut out of
-//! JSON or taken as they are: `cargo run --release --example watch_events`. An argument says how many, for those who
-//! count instructions.
+//! Watch events per second through watcher, store and one subscriber on one core, with and without cutting the
+//! objects out of JSON: `cargo run --release --example watch_events`. An argument sets the number of events, for
+//! counting instructions.
 #![allow(clippy::print_stdout)]
 
 use std::sync::{Arc, OnceLock};
@@ -19,7 +19,7 @@ const EVENTS: usize = 500_000;
 struct Endless {
     parse: bool,
     events: usize,
-    /// When the events were ready.
+    /// The time at which the events were ready.
     started: Arc<OnceLock<Instant>>,
 }
 
@@ -56,7 +56,7 @@ impl Source for Endless {
     }
 }
 
-/// A pod of some 4 kB, most of it in the body that nobody looks into.
+/// A pod of some 4 kB, most of it never parsed.
 fn json(number: usize, version: usize) -> String {
     let body = "x".repeat(3_700);
     format!(

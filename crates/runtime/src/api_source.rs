@@ -1,8 +1,8 @@
-//! Lists and watches from a server, as the watcher wants them.
+//! Lists and watches of a server, as input for the watcher.
 //!
-//! In flow requests of the watcher, out flow what the client receives; nothing is retried or decided here. A failure
-//! is the same however it arrives: as the status of an answer, an `ERROR` event or a broken stream. Of an object that
-//! cannot be read, its name is looked for all the same: whoever knows it can keep what is known of the object.
+//! Each request of the watcher becomes one request of the client; nothing is retried or decided here. A failure is
+//! the same however it arrives: as an HTTP status, an `ERROR` event or a broken stream. For an object that cannot be
+//! decoded, the key is still looked for, so that the last known state of the object can be kept.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::watcher::{Failure, Input, ListRequest, Opening, Source, Unread, Watch
 /// The annotation of the bookmark that ends the initial objects of a streaming list.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// The objects of one resource on a server, in one namespace or all, that selectors match.
+/// The objects of one resource on a server that match the selectors, in one namespace or all.
 #[derive(Clone, Debug)]
 pub struct ApiSource {
     api: DynamicApi,
@@ -32,12 +32,12 @@ pub struct ApiSource {
 }
 
 impl ApiSource {
-    /// Everything the API shows.
+    /// All objects of the API.
     pub fn new(api: DynamicApi) -> Self {
         Self::selected(api, LabelSelector::default(), FieldSelector::default())
     }
 
-    /// What the API shows and the selectors match.
+    /// The objects of the API that match the selectors.
     pub fn selected(api: DynamicApi, labels: LabelSelector, fields: FieldSelector) -> Self {
         Self { api, labels, fields }
     }
@@ -102,7 +102,7 @@ impl Source for ApiSource {
     }
 }
 
-/// The items of a list, and its end once it has come.
+/// The items of a list, then its end.
 fn list_inputs(list: ListStream) -> BoxStream<'static, Input<Object>> {
     stream::unfold(Some(list), |list| async move {
         let mut list = list?;
@@ -143,7 +143,7 @@ fn unread_item(item: Undecodable) -> Input<Object> {
     Input::Undecodable(found.failure(item))
 }
 
-/// An object that was added or has changed exists. Everything else that cannot be read ends the stream.
+/// An added or modified object exists. Any other undecodable event ends the stream.
 fn unread_event(event: Undecodable) -> Input<Object> {
     let found: UnreadEvent = serde_json::from_slice(&event.bytes).unwrap_or_default();
     let exists = matches!(found.kind.as_str(), Some("ADDED" | "MODIFIED"));
@@ -154,7 +154,7 @@ fn unread_event(event: Undecodable) -> Input<Object> {
     }
 }
 
-/// As much as may be readable of a watch event that is not.
+/// The readable part of an undecodable watch event.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct UnreadEvent {
@@ -163,7 +163,7 @@ struct UnreadEvent {
     object: UnreadObject,
 }
 
-/// As much as may be readable of an object that is not.
+/// The readable part of an undecodable object.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct UnreadObject {

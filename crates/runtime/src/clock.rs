@@ -1,16 +1,16 @@
-//! Tokio's clock, so that tests can move it, and times that may lie beyond what it counts.
+//! Tokio's clock, which tests can move, with saturating arithmetic.
 
 use std::time::{Duration, Instant};
 
-/// Where "never" lies: a wait that the clock cannot count is as long as this. Thirty years.
+/// The longest wait: thirty years stand for "never".
 const FAR_AWAY: Duration = Duration::from_secs(86_400 * 365 * 30);
 
-/// The present.
+/// The current time.
 pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// The time after a wait, however long: whoever says `Duration::MAX` means never, and gets no panic.
+/// The time after a wait, saturating: `Duration::MAX` means never and does not panic.
 pub(crate) fn after(begin: Instant, wait: Duration) -> Instant {
     begin.checked_add(wait).unwrap_or(begin + FAR_AWAY)
 }

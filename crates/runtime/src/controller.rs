@@ -1,4 +1,4 @@
-//! The controller: whatever happens to an object or to what belongs to it, reconcile that object.
+//! The controller: reconciles an object whenever it, or something related to it, changes.
 //!
 //! ```text
 //!   primary informer ──▶ predicate ──▶ key ─────────┐
@@ -7,22 +7,22 @@
 //!   external trigger ───────────────────────────────┘     └── after an error ◀─────┘
 //! ```
 //!
-//! Promises:
-//! - A key is reconciled by one worker at a time, and once more after everything that happened meanwhile.
-//! - The object given to `reconcile` is at least as new as the change that led to it.
-//! - A failure comes back after 5 ms, 10 ms, 20 ms … 1000 s, counted per key; success forgets it. A panic counts as a
-//!   failure and harms nobody else.
-//! - Objects of the first list and of a resync wait behind real changes.
-//! - A watch that fails does not hold up the others: each trigger runs by itself.
-//! - On shutdown no new work begins, and what runs has a deadline. The same happens if the informer of the primary kind
-//!   ends: there is nothing left to do, and whoever runs the controller is told.
+//! Guarantees:
+//! - A key is reconciled by one worker at a time, and again if it changed meanwhile.
+//! - The object passed to `reconcile` is at least as new as the change that triggered it.
+//! - A failed reconcile is retried after 5 ms, 10 ms, 20 ms … 1000 s, counted per key; success resets the count. A panic
+//!   counts as a failure and affects no other key.
+//! - Objects of the first list and of a resync are queued behind real changes.
+//! - Triggers run independently: a failing watch does not delay the others.
+//! - On shutdown no new work starts, and running reconciles have a deadline. The controller also stops if the informer
+//!   of the primary kind ends, and `run` returns the reason.
 
-mod crew;
 mod groups;
 mod handle;
 mod readiness;
 mod trigger;
 mod typed;
+mod worker;
 
 use std::error::Error;
 use std::fmt;
@@ -36,57 +36,57 @@ use tokio::task::JoinSet;
 use watchkeeper_meta::{ObjectKey, Resource};
 use watchkeeper_wire::Object;
 
-use self::crew::{Crew, ErasedReconciler};
 use self::trigger::Trigger;
+use self::worker::{ErasedReconciler, Worker};
 use crate::delta::{Cause, Delta};
 use crate::informer::{Health, Informer, Resync};
 use crate::metrics::{ControllerMetrics, Metrics};
 use crate::queue::{Queue, QueueObserver, QueueOptions, QueueStats, RateLimiter};
 use crate::store::StoreEndedError;
 
-pub use crew::{ErrorPolicy, FailedReconcile, OnError, ReconcileError};
 pub use groups::KeyGroups;
 pub use handle::ReconcileHandle;
 pub use readiness::{NotReadyError, Readiness};
 pub use trigger::{Mapping, Predicate, generation_changed};
 pub use typed::{Context, Controller, NotWatchedError};
+pub use worker::{ErrorPolicy, FailedReconcile, OnError, ReconcileError};
 
-/// 30 s, as controller-runtime: how long running reconciles may take to end after a shutdown.
+/// The time running reconciles have to finish after a shutdown, as in controller-runtime.
 pub const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Two minutes, as controller-runtime: how long work waits for the first lists of the other kinds. The primary kind
-/// is waited for without limit, because there is nothing to do without it.
+/// The time to wait for the first lists of the other kinds, as in controller-runtime. The wait for the primary kind
+/// has no limit, because there is nothing to do without it.
 pub const SYNC_PATIENCE: Duration = Duration::from_secs(120);
 
-/// Any error, as a reconciler may return it.
+/// Any error a reconciler may return.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// How a controller works.
+/// Options of a controller.
 pub struct ControllerOptions {
-    /// How many reconciles run at once, spread over the runtime's threads.
+    /// The number of concurrent reconciles, spread over the runtime's threads.
     pub workers: usize,
-    /// How many of them may be of one group of keys, such as a namespace; by default any number.
+    /// The number of concurrent reconciles per group of keys, such as a namespace. By default unlimited.
     pub groups: Option<KeyGroups>,
-    /// Which changes of the primary kind count.
+    /// The changes of the primary kind that trigger a reconcile. By default all.
     pub predicate: Option<Predicate>,
-    /// How often every object of the primary kind is reconciled although nothing has changed. By default as often as the
-    /// informer or its factory says.
+    /// The interval at which every object of the primary kind is reconciled without a change. By default that of the
+    /// informer or its factory.
     pub resync: Resync,
-    /// How long a change waits for others of the same key, to be reconciled together with them. The first one begins
-    /// the wait, so that a key which changes all the time is reconciled all the same. By default nothing waits.
+    /// The time a change waits for others of the same key, to be reconciled together. It counts from the first
+    /// change, so a key that changes all the time is still reconciled. By default zero.
     pub debounce: Duration,
-    /// How long one reconcile may take; then it is dropped and counts as failed. By default any time: a reconcile that
-    /// waits for something that never comes holds a worker for ever.
+    /// The time limit of one reconcile; then it is dropped and counts as failed. By default none: a reconcile that
+    /// hangs occupies a worker forever.
     pub reconcile_timeout: Option<Duration>,
-    /// Decides what follows a failure; by default it is tried again, with a delay that `limiter` chooses.
+    /// The action after a failure; by default a retry, with the delay of `limiter`.
     pub error_policy: Option<ErrorPolicy>,
-    /// Chooses the delay after a failure; by default exponential per key, 5 ms … 1000 s.
+    /// The delay of a retry; by default exponential per key, 5 ms … 1000 s.
     pub limiter: Option<Box<dyn RateLimiter<ObjectKey>>>,
-    /// How long running reconciles may take to end after a shutdown; then they are dropped.
+    /// The time running reconciles have to finish after a shutdown; then they are dropped.
     pub shutdown_deadline: Duration,
-    /// Where reconciles and the queue are counted, under the controller's name.
+    /// The metrics of the queue and the reconciles, under the controller's name.
     pub metrics: Option<Metrics>,
-    /// Is told what the queue does, instead of `metrics`.
+    /// The observer of the queue, instead of `metrics`.
     pub observer: Option<Arc<dyn QueueObserver>>,
 }
 
@@ -108,54 +108,54 @@ impl Default for ControllerOptions {
     }
 }
 
-/// What to reconcile.
+/// A request to reconcile one object.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Which object.
+    /// The object's key.
     pub key: ObjectKey,
-    /// The object as the store has it now; `None` if it is gone.
+    /// The object from the store; `None` if it does not exist.
     pub object: Option<Object>,
-    /// How often this failed since it last succeeded.
+    /// The number of failures since the last success.
     pub attempts: u32,
 }
 
-/// What to do after a reconcile that succeeded.
+/// The action after a successful reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing before the next change.
+    /// Wait for the next change.
     Done,
-    /// Reconcile again after this time, even if nothing changes.
+    /// Reconcile again after this time, even without a change.
     After(Duration),
 }
 
-/// Brings the world in line with an object.
+/// Brings the cluster in line with an object.
 pub trait Reconciler: Send + Sync + 'static {
-    /// Why it may fail: any error, `anyhow::Error` included.
+    /// Its error type: any error, `anyhow::Error` included.
     type Error: Into<BoxError>;
 
-    /// Called once per change, or once for several. Must cope with being called for nothing.
+    /// Called for one or several changes. Must be idempotent: it may be called without a change.
     fn reconcile(&self, request: Request) -> impl Future<Output = Result<Action, Self::Error>> + Send;
 }
 
-/// How a controller has ended.
+/// The result of a controller that has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped {
-    /// Why.
+    /// The reason.
     pub reason: StopReason,
-    /// Reconciles that did not end before the deadline and were dropped.
+    /// Reconciles that missed the shutdown deadline and were dropped.
     pub aborted: usize,
 }
 
-/// Why a controller has ended.
+/// The reason a controller has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// It was asked to.
+    /// A shutdown was requested.
     Shutdown,
     /// The informer of the primary kind has ended; its health says why.
     PrimaryEnded,
 }
 
-/// A controller to be, of any kind: for kinds that are known when the program is built there is [`Controller`].
+/// A controller of a kind that is known only at run time. For Rust types, use [`Controller`].
 pub struct DynamicController {
     name: String,
     primary: Informer,
@@ -165,14 +165,14 @@ pub struct DynamicController {
     metrics: Option<Arc<ControllerMetrics>>,
 }
 
-/// A controller that has its reconciler and is ready to run.
+/// A controller with its reconciler, ready to run.
 pub struct BoundController {
     controller: DynamicController,
     reconciler: Arc<dyn ErasedReconciler>,
 }
 
 impl DynamicController {
-    /// Reconciles the objects of an informer.
+    /// A controller of the objects of an informer.
     pub fn new(name: impl Into<String>, primary: Informer, mut options: ControllerOptions) -> Self {
         let name = name.into();
         let metrics = options.metrics.take();
@@ -202,31 +202,31 @@ impl DynamicController {
         }
     }
 
-    /// Also reconciles the owner of an object that changes, if an object of this resource controls it: the primary
-    /// one, that is.
+    /// Also reconciles the owner of an object that changes, if its controller is an object of the resource `owner`,
+    /// the primary kind.
     pub fn owns(self, owned: Informer, owner: &Resource) -> Self {
         self.watches(owned, trigger::controller_of(owner), None)
     }
 
-    /// Also reconciles the objects that `mapping` finds for another one that changes. An update or a delete asks it
-    /// about both states, so that what an object has left is reconciled, too.
+    /// Also reconciles the objects `mapping` returns for a changed object of another kind. For an update or a delete
+    /// it is called with both states, so that an object that is no longer referred to is reconciled too.
     pub fn watches(mut self, other: Informer, mapping: Mapping, predicate: Option<Predicate>) -> Self {
         self.triggers.push(Trigger::new(other, mapping, predicate));
         self
     }
 
-    /// Asks for reconciles from elsewhere: from a timer, a webhook, another system.
+    /// A handle to request reconciles from a timer, a webhook or another system.
     pub fn handle(&self) -> ReconcileHandle {
         ReconcileHandle::new(self.queue.clone(), &self.primary)
     }
 
-    /// How much waits and runs.
+    /// The current sizes of the queue.
     pub fn stats(&self) -> impl Fn() -> QueueStats + Send + Sync + 'static {
         let queue = self.queue.clone();
         move || queue.stats()
     }
 
-    /// Gives it what it works with.
+    /// Sets the reconciler.
     pub fn reconcile(self, reconciler: impl Reconciler) -> BoundController {
         BoundController {
             controller: self,
@@ -234,7 +234,7 @@ impl DynamicController {
         }
     }
 
-    /// Works until `shutdown` is done, or the informer of the primary kind has ended.
+    /// Runs until `shutdown` completes or the informer of the primary kind ends.
     pub async fn run(
         self,
         reconciler: impl Reconciler,
@@ -245,17 +245,17 @@ impl DynamicController {
 }
 
 impl BoundController {
-    /// The name under which it logs and counts.
+    /// The name in logs and metrics.
     pub fn name(&self) -> &str {
         &self.controller.name
     }
 
-    /// Asks for reconciles from elsewhere: from a timer, a webhook, another system.
+    /// A handle to request reconciles from a timer, a webhook or another system.
     pub fn handle(&self) -> ReconcileHandle {
         self.controller.handle()
     }
 
-    /// How its informers are doing, by the name of what they watch; that of the primary kind goes first.
+    /// The health of its informers, by the name of their resource; the primary kind comes first.
     pub fn watch_health(&self) -> Vec<(String, watch::Receiver<Health>)> {
         let informers = self.controller.triggers.iter().map(Trigger::informer);
         informers
@@ -263,7 +263,7 @@ impl BoundController {
             .collect()
     }
 
-    /// Shows its informers, and counts its queue and its reconciles under its name, unless they are counted already.
+    /// Adds its informers, its queue and its reconciles to `metrics`, unless they are measured already.
     pub fn measure(&mut self, metrics: &Metrics) {
         let controller = &mut self.controller;
         for informer in controller.triggers.iter().map(Trigger::informer) {
@@ -280,17 +280,17 @@ impl BoundController {
             .get_or_insert_with(|| metrics.controller(&*controller.name, workers));
     }
 
-    /// Says whether it works on what the cluster has, while it runs as well.
+    /// A readiness check, usable while the controller runs.
     pub fn readiness(&self) -> Readiness {
         Readiness::new(self.controller.triggers.iter().map(Trigger::informer))
     }
 
-    /// Works until `shutdown` is done, or the informer of the primary kind has ended.
+    /// Runs until `shutdown` completes or the informer of the primary kind ends.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Stopped {
         self.work(Box::pin(shutdown)).await
     }
 
-    /// Boxed, so that those who run a controller need not compile it.
+    /// Boxed, so that the caller's crate need not compile it.
     fn work(self, shutdown: BoxFuture<'_, ()>) -> BoxFuture<'_, Stopped> {
         let Self {
             controller,
@@ -303,7 +303,7 @@ impl BoundController {
             for trigger in controller.triggers {
                 triggers.spawn(trigger.run(controller.queue.clone(), controller.options.debounce));
             }
-            let crew = Arc::new(Crew {
+            let worker = Arc::new(Worker {
                 name: controller.name.into(),
                 reconciler,
                 store: controller.primary.store().clone(),
@@ -317,7 +317,7 @@ impl BoundController {
             let work = async {
                 if all_synced(&controller.primary, &others).await.is_ok() {
                     for _ in 0..controller.options.workers.max(1) {
-                        workers.spawn(crew.clone().work(stopped.clone()));
+                        workers.spawn(worker.clone().work(stopped.clone()));
                     }
                 }
                 controller.primary.ended().await;
@@ -342,14 +342,14 @@ async fn all_synced(primary: &Informer, others: &[Informer]) -> Result<(), Store
     primary.store().synced().await?;
     let others = futures_util::future::join_all(others.iter().map(|other| async move {
         if let Err(error) = other.synced(SYNC_PATIENCE).await {
-            tracing::warn!(%error, "working without the objects of another kind");
+            tracing::warn!(%error, "starting without the objects of another kind");
         }
     }));
     others.await;
     Ok(())
 }
 
-/// Lets workers end, but no longer than this.
+/// Waits for the workers to end, up to the deadline; returns the number that were dropped.
 async fn wind_up(mut workers: JoinSet<()>, deadline: Duration) -> usize {
     let ended = tokio::time::timeout(deadline, async { while workers.join_next().await.is_some() {} }).await;
     let aborted = if ended.is_ok() { 0 } else { workers.len() };
@@ -384,7 +384,7 @@ impl fmt::Debug for ControllerOptions {
     }
 }
 
-/// False for what is told because everything is told: at the beginning, and in a resync.
+/// False for the initial list and for a resync.
 fn is_news(delta: &Delta) -> bool {
     !matches!(delta.cause(), Cause::Initial | Cause::Resync)
 }

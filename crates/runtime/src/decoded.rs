@@ -1,11 +1,11 @@
-//! Structs beside objects: each version of an object is decoded when it is first read, once, and kept.
+//! A cache of decoded structs: each version of an object is decoded once, when it is first read.
 //!
-//! A store keeps bytes, and most objects are never looked into. Who reads a [`Store<Pod>`](crate::store::Store) pays
-//! for what is read: some 10 µs for the first read of a pod of 3 kB, a lookup for later ones, and memory of some
-//! thirteen times its bytes for as long as this version is in the store. All who read the same kind from the same store
-//! share the structs. Who reads objects as they are pays nothing.
+//! A store keeps bytes, and most objects are never decoded. A reader of a [`Store<Pod>`](crate::store::Store) pays
+//! for what it reads: some 10 µs for the first read of a pod of 3 kB, a look-up for later ones, and some thirteen
+//! times its bytes in memory while this version is in the store. All readers of the same kind and store share the
+//! structs. Reading undecoded objects costs nothing.
 //!
-//! An object that does not decode is reported here, once per version: in the log, in [`Decoded::failures`] and in
+//! An object that does not decode is reported once per version: in the log, in [`Decoded::failures`] and in
 //! [`Decoded::undecodable`]. Readers do not see it.
 
 use std::any::Any;
@@ -22,22 +22,21 @@ use watchkeeper_wire::{Object, WireError};
 
 use crate::store::Snapshot;
 
-/// A struct of a type that its reader knows.
+/// A struct of a type its reader knows.
 pub(crate) type Value = Arc<dyn Any + Send + Sync>;
 
-/// Makes a struct of an object.
+/// Decodes an object.
 pub(crate) type Decode = fn(&Object) -> Result<Value, WireError>;
 
-/// What has gone from the store is looked for when this many structs have been added since the last time, or as many
-/// as there were left then.
+/// Stale structs are swept after this many were added since the last sweep, or as many as remained then.
 const SWEEP_AFTER: usize = 64;
 
-/// The structs that were read from a store, for one kind.
+/// The structs read from a store, for one kind.
 pub struct Decoded {
     /// At most one version of each object.
     entries: RwLock<HashTable<Arc<Entry>>>,
     hasher: RandomState,
-    /// How many entries there may be before those that have gone are looked for.
+    /// The number of entries that triggers the next sweep.
     sweep_at: AtomicUsize,
     failures: AtomicU64,
 }
@@ -47,29 +46,29 @@ struct Entry {
     value: OnceLock<Result<Value, Arc<str>>>,
 }
 
-/// An object of a store that does not decode.
+/// An object in a store that does not decode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undecodable {
-    /// Which object.
+    /// Its key.
     pub key: ObjectKey,
-    /// Which version of it.
+    /// Its version.
     pub version: ResourceVersion,
-    /// What is wrong with it.
+    /// The error.
     pub error: Arc<str>,
 }
 
 impl Decoded {
-    /// How many versions of objects did not decode since the store was made.
+    /// The number of versions that did not decode since the store was created.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// How many structs are kept.
+    /// The number of cached structs.
     pub fn kept(&self) -> usize {
         self.entries.read().len()
     }
 
-    /// The objects of a state of the store that were read and do not decode, in the order of their keys.
+    /// The objects of a snapshot that were read and do not decode, sorted by key.
     pub fn undecodable(&self, state: &Snapshot) -> Vec<Undecodable> {
         let entries = self.entries.read();
         let present = entries.iter().filter(|entry| entry.is_in(state));
@@ -78,11 +77,11 @@ impl Decoded {
         undecodable
     }
 
-    /// The struct of an object: the one decoded before, if it is of the same version. `state` is what the object was
-    /// read from; what is not in it any more may be forgotten.
+    /// The struct of an object, from the cache if it is of the same version. `state` is the snapshot the object was
+    /// read from; structs of objects that are not in it may be dropped.
     pub(crate) fn get(&self, object: &Object, state: Option<&Snapshot>, decode: Decode) -> Option<Value> {
         let entry = self.entry(object, state);
-        // Outside the lock: others read meanwhile, and who wants the same waits.
+        // Outside the lock: other reads proceed, and a second reader of the same object waits.
         let value = entry.value.get_or_init(|| self.decode(object, decode));
         value.as_ref().ok().cloned()
     }
@@ -91,7 +90,7 @@ impl Decoded {
         decode(object).map_err(|error| {
             self.failures.fetch_add(1, Ordering::Relaxed);
             let key = object.key();
-            tracing::error!(%key, version = object.resource_version(), %error, "an object of the store does not decode and is left out");
+            tracing::error!(%key, version = object.resource_version(), %error, "object in the store cannot be decoded and is skipped");
             error.to_string().into()
         })
     }
@@ -110,9 +109,9 @@ impl Decoded {
         });
         let mut entries = self.entries.write();
         match entries.find_mut(hash, same_key) {
-            // Somebody else was faster.
+            // Another thread was faster.
             Some(entry) if entry.object.is_same_version(object) => return entry.clone(),
-            // A look at the past, such as the old state of an update: it must not cost the present its struct.
+            // An older state, such as that of an update, must not evict the current struct.
             Some(entry) if is_newer(&entry.object, object) => {}
             Some(entry) => *entry = new.clone(),
             None => {
@@ -126,7 +125,7 @@ impl Decoded {
         new
     }
 
-    /// Forgets what has gone from the store. Costs a look at each entry, and comes after as many were added.
+    /// Drops structs of objects that are no longer in the store. The cost is linear, after as many additions.
     fn sweep(&self, entries: &mut HashTable<Arc<Entry>>, state: &Snapshot) {
         if entries.len() < self.sweep_at.load(Ordering::Relaxed) {
             return;

@@ -1,7 +1,7 @@
-//! What a change means to those who follow a store: what happened, from what to what, and why they are told.
+//! A change of a store as its subscribers see it: the old and the new state, and the cause.
 //!
-//! client-go tells the same story with five delta types, a tombstone that hides in a deleted object, and guesses by
-//! equal versions. Here it is said outright:
+//! client-go has five delta types, a tombstone in place of a deleted object, and compares versions to detect a
+//! resync. Here everything is explicit:
 //!
 //! | client-go | here |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | Deleted | `Deleted`, `final_state` true |
 //! | Deleted with `DeletedFinalStateUnknown` | `Deleted`, `final_state` false: its last known state |
 //!
-//! A delete of an object nobody knew is no news and tells nothing.
+//! Deleting an unknown object is not reported.
 
 use std::sync::Arc;
 
@@ -20,54 +20,54 @@ use watchkeeper_client::ResourceType;
 use watchkeeper_meta::ObjectKey;
 use watchkeeper_wire::Object;
 
-/// One change, of objects or of the structs they decode to.
+/// A change of an object, or of the struct it decodes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delta<T = Object> {
-    /// The object was not there before.
+    /// The object is new.
     Added {
-        /// As it is now.
+        /// The current state.
         object: T,
-        /// Why this is told.
+        /// The cause.
         cause: Cause,
     },
-    /// The object is another one than before, or, with [`Cause::Resync`], the same.
+    /// The object has changed or, with [`Cause::Resync`], is the same.
     Updated {
-        /// As it was.
+        /// The previous state.
         old: T,
-        /// As it is now.
+        /// The current state.
         new: T,
-        /// Why this is told.
+        /// The cause.
         cause: Cause,
     },
-    /// The object is gone.
+    /// The object was deleted, or no longer matches.
     Deleted {
-        /// As it was known before. The change that ended it may have been one of labels or owners, too.
+        /// The previous state. Labels and owners may have changed with the deletion.
         old: T,
-        /// As it was last seen.
+        /// The last state seen.
         last: T,
-        /// Whether `last` is the state in which it was deleted. Otherwise its end was missed, and so perhaps were
+        /// True if `last` is the state in which it was deleted. Otherwise the deletion was missed, and perhaps
         /// changes before it.
         final_state: bool,
-        /// Why this is told.
+        /// The cause.
         cause: Cause,
     },
 }
 
-/// Why a change is told.
+/// The cause of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// It is in the first list, or was there when the subscriber joined.
+    /// The first list, or an object that existed when the subscriber joined.
     Initial,
-    /// The server said so.
+    /// A watch event.
     Watch,
-    /// A new list, after a gap in the watch, showed it.
+    /// A new list after a gap in the watch.
     Relist,
-    /// Nothing has changed; the subscriber asked to be told now and then.
+    /// A periodic resync; nothing has changed.
     Resync,
 }
 
 impl<T> Delta<T> {
-    /// The object, as it is or as it was last.
+    /// The object: its current or its last state.
     pub fn object(&self) -> &T {
         match self {
             Self::Added { object, .. } => object,
@@ -76,7 +76,7 @@ impl<T> Delta<T> {
         }
     }
 
-    /// The object as it was before, if it was there.
+    /// The previous state, if the object existed.
     pub fn old(&self) -> Option<&T> {
         match self {
             Self::Added { .. } => None,
@@ -84,7 +84,7 @@ impl<T> Delta<T> {
         }
     }
 
-    /// Why this is told.
+    /// The cause.
     pub fn cause(&self) -> Cause {
         match self {
             Self::Added { cause, .. } | Self::Updated { cause, .. } | Self::Deleted { cause, .. } => *cause,
@@ -105,13 +105,13 @@ impl Delta {
         self.object().key()
     }
 
-    /// Whether another object of the same name has taken its place: a delete and an add of which the watch or
-    /// the list shows only the result.
+    /// True if an object of the same name but another uid took its place. The watch or list showed only the result of
+    /// a delete and an add.
     pub fn is_recreated(&self) -> bool {
         matches!(self, Self::Updated { old, new, .. } if old.uid() != new.uid())
     }
 
-    /// A recreated object as what it is: the end of one, then the beginning of another. Others stay as they are.
+    /// Splits the update of a recreated object into a delete and an add. Other deltas are unchanged.
     pub fn split_recreated(self) -> (Self, Option<Self>) {
         match self {
             Self::Updated { old, new, cause } if old.uid() != new.uid() => {

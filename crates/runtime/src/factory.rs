@@ -1,7 +1,7 @@
-//! The informer factory: whoever asks for the same objects gets the same informer.
+//! The informer factory: equal selections share one informer.
 //!
-//! One informer runs per resource, set of namespaces, selectors and form, however many ask for it. It is counted by
-//! its users, ends with the last of them, and is started anew for the next. Nothing is started that nobody asked for.
+//! One informer runs per resource, set of namespaces, selectors and form. It is reference-counted: it ends with its
+//! last user and is started again for the next one. Nothing is started that nobody asked for.
 //!
 //! ```no_run
 //! # use std::time::Duration;
@@ -40,25 +40,25 @@ use crate::informer::{Informer, InformerOptions, NotSyncedError, WeakInformer};
 use crate::reflector::ObjectSource;
 use crate::view::{Untyped, View};
 
-/// Which objects to watch: of a kind, whose informer gives out structs, or of any resource, as they are.
+/// The objects to watch: of a Rust type, or of any resource, undecoded.
 pub struct Selection<K: View = Untyped> {
     /// Their resource.
     pub resource: Resource,
-    /// Their namespaces; none of them named means all, and so does an empty name.
+    /// Their namespaces. Empty, or an empty name, means all.
     pub namespaces: Vec<String>,
-    /// What their labels must match.
+    /// The label selector.
     pub labels: LabelSelector,
-    /// What their fields must match.
+    /// The field selector.
     pub fields: FieldSelector,
-    /// Only their `metadata`, for those who need no more: a fraction of the memory.
+    /// Only their `metadata`, at a fraction of the memory.
     pub metadata_only: bool,
-    /// How they are read.
+    /// The type readers get.
     #[doc(hidden)]
     pub view: PhantomData<fn() -> K>,
 }
 
 impl Selection {
-    /// All objects of a kind that is known when the program is built: `Selection::of::<Pod>()`.
+    /// All objects of a Rust type: `Selection::of::<Pod>()`.
     pub fn of<K: ResourceType>() -> Selection<K> {
         Self::all(K::resource()).with_view()
     }
@@ -77,7 +77,7 @@ impl Selection {
 }
 
 impl<K: View> Selection<K> {
-    /// The same objects, as they are.
+    /// The same objects, undecoded.
     pub fn untyped(self) -> Selection {
         self.with_view()
     }
@@ -120,8 +120,8 @@ impl<K: View> fmt::Debug for Selection<K> {
 }
 
 impl Selection {
-    /// Each namespace to watch, once; none means all. An empty name means all as well, as in Go, and so does whatever
-    /// is said of a resource that has no namespaces: a store by namespaces would not miss what has gone from it.
+    /// The namespaces to watch, without duplicates; empty means all. An empty name also means all, as in Go.
+    /// Cluster-scoped resources ignore namespaces: a store by namespace would not notice their deletions.
     fn namespaces_or(&self, default: &[String]) -> Vec<String> {
         let mut namespaces = match self.namespaces.as_slice() {
             [] => default.to_vec(),
@@ -139,24 +139,23 @@ impl Selection {
 /// Edits a selection before its informer is looked up or started, as client-go's `WithTweakListOptions`.
 pub type Tweak = Arc<dyn Fn(&mut Selection) + Send + Sync>;
 
-/// What a factory gives to every informer and subscriber unless they say otherwise.
+/// The defaults of a factory's informers and subscribers.
 #[derive(Clone, Default)]
 pub struct FactoryOptions {
-    /// How informers watch and what they keep.
+    /// The options of informers.
     pub informer: InformerOptions,
-    /// How often subscribers are told every object again; `None` leaves it to `informer`. A subscriber or a controller
-    /// may say otherwise.
+    /// The default resync interval; `None` leaves it to `informer`. Subscribers and controllers can override it.
     pub resync: Option<Duration>,
-    /// How often, for single resources; `None` is never.
+    /// The resync interval of single resources; `None` is never.
     pub resync_by_resource: HashMap<Resource, Option<Duration>>,
-    /// The namespaces to watch where a selection names none, of resources that have namespaces.
+    /// The namespaces to watch if a selection names none; for namespaced resources only.
     pub namespaces: Vec<String>,
-    /// Edits every selection: to add a label selector to all of them, say.
+    /// Edits every selection, for instance to add a label selector.
     pub tweak: Option<Tweak>,
 }
 
 impl FactoryOptions {
-    /// The options of an informer of a resource.
+    /// The options of a resource's informer.
     fn of(&self, resource: &Resource) -> InformerOptions {
         let own = self.resync_by_resource.get(resource).copied();
         InformerOptions {
@@ -177,7 +176,7 @@ impl fmt::Debug for FactoryOptions {
     }
 }
 
-/// Gives out shared informers. Clones share them.
+/// Creates and shares informers. Clones share them too.
 #[derive(Clone)]
 pub struct Factory {
     client: Client,
@@ -185,7 +184,7 @@ pub struct Factory {
     running: Arc<Mutex<HashMap<Identity, WeakInformer>>>,
 }
 
-/// What makes two selections the same.
+/// The identity of a selection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Identity {
     resource: Resource,
@@ -205,12 +204,12 @@ impl Factory {
         }
     }
 
-    /// The client that informers ask.
+    /// The client of the informers.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The informer of these objects: the one that runs, or a new one. However they are read, it is the same.
+    /// The informer of these objects: a running one, or a new one. Typed and untyped selections share it.
     pub fn informer<K: View>(&self, selection: Selection<K>) -> Informer<K> {
         self.shared(selection.untyped()).typed()
     }
@@ -237,8 +236,8 @@ impl Factory {
         informer
     }
 
-    /// Waits until every informer that runs has its first list, but no longer than this. The error names the first
-    /// that has not, and why.
+    /// Waits up to `within` until every running informer has its first list. The error names the first that has not,
+    /// and the reason.
     pub async fn synced(&self, within: Duration) -> Result<(), FactorySyncError> {
         let deadline = clock::after(now(), within);
         for (identity, informer) in self.informers() {
@@ -251,7 +250,7 @@ impl Factory {
         Ok(())
     }
 
-    /// Stops every informer that runs and waits until all have ended.
+    /// Stops every running informer and waits until all have ended.
     pub async fn stop(&self) {
         for (_, informer) in self.informers() {
             informer.stop().await;
@@ -289,13 +288,13 @@ impl Factory {
     }
 }
 
-/// An informer of a factory did not get its first list in time.
+/// An informer did not get its first list in time.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("informer of {resource}")]
 pub struct FactorySyncError {
     /// The resource it watches.
     pub resource: String,
-    /// How it was doing.
+    /// Its health.
     #[source]
     pub source: NotSyncedError,
 }

@@ -1,10 +1,10 @@
-//! Finalizers: an object stays until what belongs to it was cleaned up.
+//! Finalizers: protect an object until its clean-up has succeeded.
 //!
-//! Called from a reconcile with the object and two things to do: keep it in line while it lives, clean up once it is
-//! being deleted. Before anything is created the finalizer is on the object; it is taken off only after cleaning up
-//! has succeeded. Both writes are patches that name the version they change. If somebody has written in between, the
-//! server refuses them with 422 Invalid, as it does every JSON patch whose test fails
-//! ([`FinalizerError::is_stale`]); the reconcile fails and is tried again with the new state.
+//! Called from a reconcile with the object and a function for two phases: apply while it exists, clean up when it is
+//! being deleted. The finalizer is added before the first apply and removed only after a successful clean-up. Both
+//! writes are patches that test the resourceVersion. If the object has changed, the server refuses them with 422
+//! Invalid, as every JSON patch whose test fails ([`FinalizerError::is_stale`]); the reconcile fails and is retried
+//! with the new state.
 
 use serde_json::{Value, json};
 use watchkeeper_client::{DynamicApi, Error};
@@ -13,34 +13,34 @@ use watchkeeper_wire::Object;
 
 use crate::controller::{Action, BoxError};
 
-/// What is to be done for the object.
+/// The phase of the object.
 #[derive(Clone, Debug)]
 pub enum Phase<T = Object> {
-    /// It lives: bring what belongs to it in line.
+    /// It exists: create and update what belongs to it.
     Apply(T),
     /// It is being deleted: clean up what belongs to it.
     Cleanup(T),
 }
 
-/// Why a step did not succeed.
+/// The step that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FinalizerError {
-    /// The finalizer could not be put on the object.
+    /// The finalizer could not be added.
     #[error("adding the finalizer")]
     Add(#[source] Box<Error>),
-    /// Keeping the object in line failed.
+    /// The apply phase failed.
     #[error("applying the object")]
     Apply(#[source] BoxError),
-    /// Cleaning up failed; the finalizer stays.
+    /// The clean-up failed; the finalizer stays.
     #[error("cleaning up")]
     Cleanup(#[source] BoxError),
-    /// The finalizer could not be taken off.
+    /// The finalizer could not be removed.
     #[error("removing the finalizer")]
     Remove(#[source] Box<Error>),
 }
 
 impl FinalizerError {
-    /// Whether somebody else has written the object meanwhile: the next reconcile sees what.
+    /// True if the object has changed meanwhile; the retry sees the new state.
     pub fn is_stale(&self) -> bool {
         match self {
             Self::Add(error) | Self::Remove(error) => error.is_invalid(),
@@ -49,8 +49,8 @@ impl FinalizerError {
     }
 }
 
-/// Does what the object's state asks for. `api` is that of the object's namespace; `finalizer` is a qualified name
-/// such as `example.com/cleanup`.
+/// Runs the phase the object is in. `api` is that of the object's namespace; `finalizer` is a qualified name such as
+/// `example.com/cleanup`.
 pub async fn finalizer<E: Into<BoxError>>(
     api: &DynamicApi,
     finalizer: &str,
@@ -62,7 +62,7 @@ pub async fn finalizer<E: Into<BoxError>>(
         (false, true) => reconcile(Phase::Apply(object))
             .await
             .map_err(|error| FinalizerError::Apply(error.into())),
-        // Goes on at once: the write is a change, but the caller's predicate may well leave such changes out.
+        // Continues at once: the caller's predicate may well ignore the change of this write.
         (false, false) => {
             let added = patch(api, &object, add(&object, finalizer)).await;
             match added.map_err(|error| FinalizerError::Add(Box::new(error)))? {
@@ -80,19 +80,19 @@ pub async fn finalizer<E: Into<BoxError>>(
                 .map(|_| action)
                 .map_err(|error| FinalizerError::Remove(Box::new(error)))
         }
-        // Others have finalizers, too; ours is done.
+        // The object waits for other finalizers; ours is done.
         (true, false) => Ok(Action::Done),
     }
 }
 
-/// The object after the change; `None` if it is gone.
+/// The object after the change; `None` if it no longer exists.
 async fn patch(api: &DynamicApi, object: &Object, change: Value) -> Result<Option<Object>, Error> {
     let version =
         json!({"op": "test", "path": "/metadata/resourceVersion", "value": object.resource_version()});
     let operations = Value::Array(vec![version, change]);
     match api.patch(object.name(), PatchKind::Json, &operations).await {
         Ok(changed) => Ok(Some(changed)),
-        // And so is the finalizer.
+        // The finalizer is gone with it.
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }

@@ -1,12 +1,12 @@
 //! Several kinds and namespaces in one stream, with a position on disk.
 //!
-//! In flow watchers, each with a name; out flow their events in the order they arrive, with the name. Asking for the
-//! next event says that the last one was handled: only then does the position move. After a restart the stream goes
-//! on where handling stopped, deletes included; an event may be seen again after a crash, none is missed.
+//! Named watchers are merged into one stream of events, in the order they arrive. Asking for the next event
+//! acknowledges the last one: only then does the position move. After a restart the stream continues where handling
+//! stopped, deletes included; after a crash an event may be delivered again, but none is missed.
 //!
-//! A position that is too old is told as a failure (`too old resource version: 1000 (1080816)`), and a fresh list
-//! follows. The position knows what was held, so the list is told as its differences, behind
-//! [`FollowEvent::Restarted`]: exactly what was added, modified and deleted meanwhile, and nothing for the rest.
+//! A position that is too old is reported as a failure (`too old resource version: 1000 (1080816)`), and a new list
+//! follows. The position has an inventory of the objects, so the list is delivered as its difference after
+//! [`FollowEvent::Restarted`]: exactly what was added, modified and deleted meanwhile.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
@@ -49,37 +49,37 @@ use crate::watcher::{Config, Event, Failure, Watcher};
 
 pub use self::ledger::MAX_WAITING;
 
-/// The position is written at most this often, because a write waits for the disk. What a crash in between costs is
-/// that the events of so long are seen again.
+/// The shortest interval between writes of the position, because a write waits for the disk. After a crash, the
+/// events of the last interval are delivered again.
 pub const SAVE_EVERY: Duration = Duration::from_millis(200);
 
-/// Several watchers in one stream. As a [`Stream`](futures_core::Stream) it also tells what goes wrong with the position.
+/// Several watchers in one stream. As a [`Stream`](futures_core::Stream) it also yields errors of the position.
 #[derive(Debug)]
 pub struct Follow {
     streams: Vec<Stream>,
     position: Position,
-    /// What is known and was not handed out yet.
+    /// Events not yet delivered.
     next: VecDeque<Told>,
-    /// What the caller handles right now.
+    /// The event the caller is handling.
     handling: Option<Told>,
     saved: Option<Instant>,
     turn: usize,
-    /// Whether somebody waits for the next event: the one before counts as handled.
+    /// True if the caller waits for the next event: the one before counts as handled.
     asked: bool,
     quiet: Quiet,
 }
 
-/// For how long nothing has come.
+/// The time without events.
 #[derive(Debug)]
 enum Quiet {
     No,
     Since(Pin<Box<Sleep>>),
-    /// For long enough that the position was written.
+    /// Long enough; the position was written.
     Noted,
 }
 
 impl Quiet {
-    /// Ready once, when nothing has come for [`SAVE_EVERY`].
+    /// Ready once, when there was no event for [`SAVE_EVERY`].
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match self {
@@ -98,40 +98,41 @@ impl Quiet {
 #[derive(Debug)]
 struct Stream {
     name: Arc<str>,
-    watcher: Watcher<ObjectSource>,
+    /// `None` once the stream was removed.
+    watcher: Option<Watcher<ObjectSource>>,
     ledger: Ledger,
 }
 
-/// Something to hand out.
+/// An event to deliver.
 #[derive(Clone, Debug)]
 struct Told {
-    /// The number of its stream.
+    /// The index of its stream.
     at: usize,
     what: Result<FollowEvent, Failure>,
-    /// The version that is reached once it was handled; unset within a list.
+    /// The version reached once it was handled; unset within a list.
     version: ResourceVersion,
 }
 
-/// What happened in a stream.
+/// An event of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FollowEvent {
-    /// An object is there that was not there before.
+    /// An object is new.
     Added(Object),
     /// An object has changed.
     Modified(Object),
-    /// An object is gone.
+    /// An object was deleted, or no longer matches.
     Deleted(Gone),
-    /// All that was told so far is the state at this version; from here on the server tells what happens.
+    /// The events so far add up to the state at this version; watch events follow.
     Synced(ResourceVersion),
-    /// The version the stream was at could not be resumed. A list follows, told as its differences from what was held
-    /// and ended by `Synced`.
+    /// The version of the stream could not be resumed. The difference of a new list from the inventory follows, ended
+    /// by `Synced`.
     Restarted(Restart),
     /// Nothing else happened up to this version.
     Bookmark(ResourceVersion),
 }
 
 impl FollowEvent {
-    /// The word for it: `ADDED`, `MODIFIED`, `DELETED`, `SYNCED`, `RESTARTED` or `BOOKMARK`.
+    /// Its name: `ADDED`, `MODIFIED`, `DELETED`, `SYNCED`, `RESTARTED` or `BOOKMARK`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Added(_) => "ADDED",
@@ -143,7 +144,7 @@ impl FollowEvent {
         }
     }
 
-    /// The key of the object it is about; `None` if it is about the stream.
+    /// The key of the object; `None` if the event is about the stream.
     pub fn key(&self) -> Option<ObjectKey> {
         match self {
             Self::Added(object) | Self::Modified(object) => Some(object.key()),
@@ -153,50 +154,50 @@ impl FollowEvent {
     }
 }
 
-/// An object that is gone.
+/// A deleted object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gone {
-    /// Which one.
+    /// Its key.
     pub key: ObjectKey,
     /// Its uid.
     pub uid: Box<str>,
-    /// The version of its deletion or, where that was not seen, the last one known.
+    /// The version of its deletion or, if that was not seen, the last one known.
     pub version: ResourceVersion,
-    /// Its last state. `None` if its end was not seen and is inferred from a list that does not have it.
+    /// Its last state. `None` if the deletion was not seen but inferred from a list.
     pub last: Option<Object>,
 }
 
-/// A stream that has lost its version and begins anew.
+/// A stream that starts again with a list because its version expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restart {
-    /// The version that was lost; `None` if a list was interrupted before it gave one.
+    /// The expired version; `None` if a list was interrupted before it had one.
     pub from: Option<ResourceVersion>,
-    /// The version of the list; `None` if more than [`MAX_WAITING`] objects have changed, so that they are told before
-    /// the list has ended.
+    /// The version of the list; `None` if more than [`MAX_WAITING`] objects have changed, so that they are delivered
+    /// before the list has ended.
     pub to: Option<ResourceVersion>,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// False if the position does not say all that was held, as one written before positions had inventories: what was
-    /// deleted meanwhile is not told, and what was there is told as added.
+    /// False if the inventory is incomplete, as in files of the first format: deletes are then not reported, and
+    /// existing objects are reported as added.
     pub knows_deletes: bool,
 }
 
-/// One thing that happened in one of the streams.
+/// An item of one of the streams.
 #[derive(Clone, Debug)]
 pub struct Followed {
     /// The name of the stream.
     pub stream: Arc<str>,
-    /// What happened, or what went wrong and is being dealt with.
+    /// The event, or a failure that is being retried.
     pub what: Result<FollowEvent, Failure>,
 }
 
 impl Follow {
-    /// Follows everything from the beginning; nothing is written down.
+    /// Follows from the beginning, without a position on disk.
     pub fn new() -> Self {
         Self::from_position(Position::in_memory())
     }
 
-    /// Goes on where the position says each stream was.
+    /// Continues each stream at its position.
     pub fn from_position(position: Position) -> Self {
         Self {
             streams: Vec::new(),
@@ -210,7 +211,7 @@ impl Follow {
         }
     }
 
-    /// Adds a stream. The name is its place in the file: the kind, the namespace and the selectors, say.
+    /// Adds a stream. Its name identifies it in the position: for example kind, namespace and selectors.
     pub fn add(&mut self, name: &str, source: Arc<ObjectSource>, config: Config) {
         let known = self.position.get(name).map(|known| &known.version);
         let watcher = match known.filter(|version| !version.is_unset()) {
@@ -219,14 +220,29 @@ impl Follow {
         };
         self.streams.push(Stream {
             name: name.into(),
-            watcher,
+            watcher: Some(watcher),
             ledger: Ledger::default(),
         });
     }
 
-    /// The next event of any stream; the one before counts as handled. `None` once every stream has ended.
+    /// Ends a stream: its kind is gone, say. What it has told and nobody has asked for is dropped, and its place in the
+    /// position as well.
+    pub fn remove(&mut self, name: &str) {
+        let is_removed = |at: usize| *self.streams[at].name == *name;
+        self.next.retain(|told| !is_removed(told.at));
+        if self.handling.as_ref().is_some_and(|told| is_removed(told.at)) {
+            self.handling = None;
+        }
+        for stream in self.streams.iter_mut().filter(|stream| *stream.name == *name) {
+            // Others are numbered by their places, so the place stays.
+            (stream.watcher, stream.ledger) = (None, Ledger::default());
+        }
+        self.position.forget(name);
+    }
+
+    /// The next event of any stream; acknowledges the one before. `None` once every stream has ended.
     ///
-    /// May be dropped at any await without losing an event.
+    /// Cancel safe: dropping the future loses no event.
     pub async fn next(&mut self) -> Result<Option<Followed>, PositionError> {
         poll_fn(|cx| self.poll_followed(cx)).await.transpose()
     }
@@ -258,19 +274,20 @@ impl Follow {
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => {
                     ready!(self.quiet.poll(cx));
-                    // What was handled last is written down before waiting on.
+                    // The last handled event is written before waiting.
                     self.save()?;
                 }
             }
         }
     }
 
-    /// True while a list is being handled. Who stops now is told `Restarted` and the rest of the list at the next start.
+    /// True while a list is being delivered. A follower that stops now is sent `Restarted` and the rest of the list
+    /// at the next start.
     pub fn is_listing(&self) -> bool {
         !self.next.is_empty() || self.streams.iter().any(|stream| stream.ledger.is_listing())
     }
 
-    /// Writes the position down, the event handed out last included.
+    /// Writes the position, including the event delivered last.
     pub fn finish(mut self) -> Result<(), PositionError> {
         self.handled();
         self.save()
@@ -278,6 +295,7 @@ impl Follow {
 
     fn receive(&mut self, at: usize, received: Result<Event<Object>, Failure>) {
         let stream = &mut self.streams[at];
+        let Some(watcher) = &stream.watcher else { return };
         let told = match received {
             Err(failure) => {
                 if let Some(object) = failure.unread() {
@@ -288,23 +306,23 @@ impl Follow {
             Ok(event) => {
                 let unknown = StreamPosition::default();
                 let held = self.position.get(&stream.name).unwrap_or(&unknown);
-                let told = stream.ledger.note(event, stream.watcher.relist_reason(), held);
+                let told = stream.ledger.note(event, watcher.relist_reason(), held);
                 told.into_iter().map(Ok).collect()
             }
         };
         let version = match stream.ledger.is_listing() {
             true => ResourceVersion::unset(),
-            false => stream.watcher.version().clone(),
+            false => watcher.version().clone(),
         };
         let Some(last) = told.len().checked_sub(1) else {
-            // Nobody needs to know, so it is handled.
+            // Not delivered, so it counts as handled.
             self.position.reach(&stream.name, &version);
             return;
         };
         let told = told.into_iter().enumerate().map(|(index, what)| Told {
             at,
             what,
-            // Of a list told at its end, only the end reaches its version.
+            // Of a list delivered at its end, only the last event reaches its version.
             version: if index == last {
                 version.clone()
             } else {
@@ -353,7 +371,10 @@ impl Follow {
         let mut waiting = false;
         for step in 0..count {
             let at = (self.turn + step) % count;
-            match self.streams[at].watcher.poll_next_event(context) {
+            let Some(watcher) = &mut self.streams[at].watcher else {
+                continue;
+            };
+            match watcher.poll_next_event(context) {
                 Poll::Ready(Some(what)) => {
                     self.turn = (at + 1) % count;
                     return Poll::Ready(Some((at, what)));
@@ -374,11 +395,11 @@ impl futures_core::Stream for Follow {
     }
 }
 
-/// What a watcher says, with the number of its stream.
+/// A watcher's result, with the index of its stream.
 type Received = (usize, Result<Event<Object>, Failure>);
 
 impl Gone {
-    /// An object whose end was seen.
+    /// An object whose deletion was seen.
     fn seen(last: Object) -> Self {
         Self {
             key: last.key(),
@@ -388,7 +409,7 @@ impl Gone {
         }
     }
 
-    /// An object whose end was not seen.
+    /// An object whose deletion was not seen.
     fn unseen(key: &ObjectKey, held: &Held) -> Self {
         Self {
             key: key.clone(),

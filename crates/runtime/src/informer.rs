@@ -6,14 +6,14 @@
 //!                           first)      └──▶ …
 //! ```
 //!
-//! Promises:
-//! - The store shows a change before any subscriber is told about it; a subscriber may see a newer store.
-//! - Each subscriber is told in order, at its own pace. A slow one delays neither the watch nor the others, and holds
-//!   no more than its capacity or, once it catches up, one change for each object that has changed meanwhile.
-//! - Subscribing and unsubscribing are possible at any time. A late subscriber is told what is there, then what
-//!   changes, with nothing missed or told twice in between.
-//! - [`Informer::health`] says how it is doing and, if it fails, why.
-//! - It runs as long as somebody holds an [`Informer`] or a [`Subscription`] of it, and ends with the last.
+//! Guarantees:
+//! - The store shows a change before any subscriber receives it; a subscriber may see a newer store.
+//! - Each subscriber receives changes in order, at its own pace. A slow one delays neither the watch nor the others, and
+//!   holds no more than its capacity or, once it catches up, one change for each object that has changed meanwhile.
+//! - Subscribing and unsubscribing are possible at any time. A late subscriber receives the existing objects, then the
+//!   changes, with nothing missed or repeated in between.
+//! - [`Informer::health`] reports its state and, if it fails, the reason.
+//! - It runs as long as an [`Informer`] or a [`Subscription`] of it exists, and ends with the last.
 //!
 //! ```no_run
 //! # use std::{sync::Arc, time::Duration};
@@ -65,25 +65,25 @@ pub use subscription::{
 
 /// A shared informer. Clones share it.
 ///
-/// `Informer` tells of [`Object`](watchkeeper_wire::Object)s, `Informer<Pod>` of `Arc<Pod>`s.
+/// `Informer` delivers [`Object`](watchkeeper_wire::Object)s, `Informer<Pod>` delivers `Arc<Pod>`s.
 pub struct Informer<K: View = Untyped> {
     inner: Arc<Inner>,
     store: Store<K>,
 }
 
-/// An informer, for those who do not keep it running.
+/// A reference to an informer that does not keep it running.
 #[derive(Clone)]
 pub(crate) struct WeakInformer {
     inner: Weak<Inner>,
 }
 
 impl WeakInformer {
-    /// The informer, if somebody holds it.
+    /// The informer, if somebody else holds it.
     pub(crate) fn held(&self) -> Option<Informer> {
         self.inner.upgrade().map(Informer::of)
     }
 
-    /// The informer, if it still runs.
+    /// The informer, if it still exists.
     pub(crate) fn upgrade(&self) -> Option<Informer> {
         let running = |informer: &Informer| informer.health().phase != HealthPhase::Stopped;
         self.held().filter(running)
@@ -98,21 +98,21 @@ impl WeakInformer {
     }
 }
 
-/// How an informer watches and what it keeps.
+/// Options of an informer.
 #[derive(Clone, Default)]
 pub struct InformerOptions {
-    /// How to list and watch.
+    /// The options of list and watch.
     pub config: Config,
-    /// Changes each object once before it is stored, for instance to leave out what nobody reads.
+    /// Changes each object once before it is stored, for instance to drop unused fields.
     pub transform: Option<Transform>,
-    /// Indexes to begin with; more can be added later.
+    /// Initial indexes; more can be added later.
     pub indexes: Vec<(String, IndexFn)>,
-    /// How often subscribers are told every object again, unless they say otherwise ([`SubscribeOptions::resync`]).
+    /// The default resync interval of subscribers ([`SubscribeOptions::resync`]).
     pub resync: Option<Duration>,
 }
 
 impl From<Config> for InformerOptions {
-    /// Watches like that and keeps everything.
+    /// These list and watch options, otherwise the defaults.
     fn from(config: Config) -> Self {
         Self {
             config,
@@ -121,44 +121,44 @@ impl From<Config> for InformerOptions {
     }
 }
 
-/// What waits for the subscribers of an informer.
+/// The backlog of an informer's subscribers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// How many subscribers there are.
+    /// The number of subscribers.
     pub subscribers: usize,
-    /// How many changes wait for the slowest of them.
+    /// The number of changes waiting for the slowest one.
     pub longest: usize,
 }
 
-/// What subscribers share with the informer they keep running.
+/// The state subscribers share with the informer they keep running.
 struct Inner {
     store: Store,
     posts: Arc<Posts>,
     health: watch::Receiver<Health>,
-    /// How often subscribers are told everything again by default.
+    /// The default resync interval.
     resync: Option<Duration>,
-    /// What is watched, for the log.
+    /// The watched resource, for the log.
     name: String,
     driver: tokio::sync::Mutex<Option<JoinHandle<()>>>,
 }
 
-/// One subscriber's letter box.
+/// One subscriber's mailbox.
 struct Post {
     mailbox: Mutex<Mailbox>,
-    /// Wakes the subscriber, of whom there is one.
+    /// Wakes the subscriber.
     arrived: AtomicWaker,
 }
 
-/// Everybody's letter boxes. The driver holds these, and not [`Inner`]: otherwise it would keep itself running.
+/// All mailboxes. The driver holds these and not [`Inner`]: otherwise it would keep itself running.
 #[derive(Default)]
 struct Posts {
     open: Mutex<Vec<Arc<Post>>>,
-    /// Asks the driver to end.
+    /// Stops the driver.
     stop: Notify,
 }
 
 impl Informer {
-    /// Starts an informer over everything one source shows.
+    /// Starts an informer over one source.
     pub fn start(source: Arc<ObjectSource>, options: InformerOptions) -> Self {
         let (store, writer) = store::new();
         Self::run(vec![source], store, writer, options)
@@ -182,7 +182,7 @@ impl Informer {
         }
         for (name, function) in options.indexes {
             if let Err(error) = store.add_index_fn(&name, function) {
-                tracing::warn!(%error, "index is left out");
+                tracing::warn!(%error, "duplicate index is ignored");
             }
         }
         let (report, health) = watch::channel(Health {
@@ -215,7 +215,7 @@ impl Informer {
         Self { inner, store }
     }
 
-    /// The same informer, its objects read as structs of a kind.
+    /// The same informer with its objects decoded as a kind.
     pub fn typed<K: View>(&self) -> Informer<K> {
         Informer {
             inner: self.inner.clone(),
@@ -225,17 +225,17 @@ impl Informer {
 }
 
 impl<K: View> Informer<K> {
-    /// The resource it watches, with its group: `deployments.apps`.
+    /// The watched resource with its group: `deployments.apps`.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The objects.
+    /// The store.
     pub fn store(&self) -> &Store<K> {
         &self.store
     }
 
-    /// The same informer, its objects as they are.
+    /// The same informer with its objects undecoded.
     pub fn untyped(&self) -> Informer {
         Informer::of(self.inner.clone())
     }
@@ -246,7 +246,7 @@ impl<K: View> Informer<K> {
         }
     }
 
-    /// Tells what is there and then what changes.
+    /// Subscribes: delivers the existing objects, then the changes.
     pub fn subscribe(&self, options: SubscribeOptions) -> Subscription<K> {
         let mut open = self.inner.posts.open.lock();
         let snapshot = self.inner.store.snapshot();
@@ -264,22 +264,22 @@ impl<K: View> Informer<K> {
         Subscription::new(changes, self.store.clone())
     }
 
-    /// Runs a handler on a task of its own until the registration is dropped.
+    /// Runs a handler on its own task until the registration is dropped.
     pub fn handle(&self, options: SubscribeOptions, handler: impl Handler<K>) -> Registration {
         Registration::start(self.subscribe(options), handler)
     }
 
-    /// How it is doing.
+    /// Its current health.
     pub fn health(&self) -> Health {
         self.inner.health.borrow().clone()
     }
 
-    /// How it is doing, to be waited on.
+    /// Its health, as a watch channel.
     pub fn watch_health(&self) -> watch::Receiver<Health> {
         self.inner.health.clone()
     }
 
-    /// Waits until the first list is complete, but no longer than this. The error says what was wrong.
+    /// Waits up to `within` until the first list is complete. The error has the reason it is not.
     pub async fn synced(&self, within: Duration) -> Result<Arc<Snapshot>, NotSyncedError> {
         let mut health = self.inner.health.clone();
         let settled = health.wait_for(|health| health.phase != HealthPhase::Syncing);
@@ -291,14 +291,14 @@ impl<K: View> Informer<K> {
         }
     }
 
-    /// Waits until it has ended, for whatever reason; [`Informer::health`] says which.
+    /// Waits until it has ended; [`Informer::health`] has the reason.
     pub async fn ended(&self) {
         let mut health = self.inner.health.clone();
         let ended = health.wait_for(|health| health.phase == HealthPhase::Stopped);
         let _ = ended.await;
     }
 
-    /// Who is told, and how far they are behind.
+    /// The number of subscribers and the backlog of the slowest.
     pub fn backlog(&self) -> Backlog {
         let open = self.inner.posts.open.lock();
         let waiting = open.iter().map(|post| post.mailbox.lock().len());
@@ -308,10 +308,10 @@ impl<K: View> Informer<K> {
         }
     }
 
-    /// Ends the watch and waits until it has ended. Subscribers are told what waits for them, then their end.
+    /// Stops the watch and waits until it has ended. Subscribers still receive what is queued for them.
     pub async fn stop(&self) {
         self.inner.posts.stop.notify_one();
-        // The second to ask waits as well, even if the first has given up.
+        // A second caller waits as well, even if the first was cancelled.
         let mut driver = self.inner.driver.lock().await;
         if let Some(running) = &mut *driver {
             let _ = running.await;
@@ -359,7 +359,7 @@ impl fmt::Debug for InformerOptions {
     }
 }
 
-/// The task behind an informer.
+/// The task of an informer.
 struct Driver {
     reflector: Reflector,
     store: Store,
@@ -378,8 +378,8 @@ impl Driver {
                 batch = self.reflector.next() => batch,
             };
             let Some(batch) = batch else { break };
-            // A watch that has more must leave the thread to its subscribers now and then. Not after every event: to
-            // yield is to look for work, and to wake another thread to do the same.
+            // A busy watch must yield to its subscribers now and then. Not after every event: yielding makes the
+            // runtime look for work and wake other threads.
             let has_more = batch.events >= MAX_BATCH;
             self.deliver(batch);
             match has_more {
@@ -408,7 +408,7 @@ impl Driver {
         if let Some((_, failure)) = batch.failures.last() {
             tracing::warn!(
                 error = failure as &dyn std::error::Error,
-                "watch failed, trying again"
+                "watch failed, retrying"
             );
         }
         let failing = self.reflector.failing();
@@ -425,8 +425,8 @@ impl Driver {
     }
 }
 
-/// However the driver ends, a panic of a transform or an index function included: nobody waits for ever on a store
-/// that no longer follows.
+/// Runs however the driver ends, also after a panic of a transform or an index function, so that nobody waits forever
+/// for a store that is no longer fed.
 impl Drop for Driver {
     fn drop(&mut self) {
         if std::thread::panicking() {

@@ -1,10 +1,9 @@
-//! Leader election over a Lease: of several processes one works, and it stops before another begins.
+//! Leader election with a Lease: one of several processes works, and it stops before another one starts.
 //!
-//! The rules are client-go's: the lease is taken when it is free or has not been renewed for its duration *as seen
-//! here*, so clocks need not agree. One thing is stronger: the work is a future that is dropped when the lease could
-//! not be renewed in time or is seen to be another's, and the lease is given back only after the work has ended.
-//! Nothing runs without the lease. Who waits for it leaves when asked to.
-//! (A future is dropped where it awaits; work that blocks its thread cannot be stopped by anybody.)
+//! The rules are client-go's: the lease is acquired if it is free or has not been renewed for its duration *as
+//! observed here*, so clocks need not agree. One rule is stricter: the work is a future that is dropped if the lease
+//! could not be renewed in time or is held by another, and the lease is released only after the work has ended.
+//! Nothing runs without the lease. (A future is dropped at an await; work that blocks its thread cannot be stopped.)
 //!
 //! ```text
 //!  renewed            renew deadline   lease duration
@@ -27,27 +26,27 @@ pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// 2 s, as client-go.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
-/// The renew deadline must leave room for more than this many retries, as in client-go.
+/// The renew deadline must be longer than this many retry periods, as in client-go.
 const JITTER_FACTOR: f64 = 1.2;
 
-/// Who takes part in which election.
+/// The options of a candidate.
 #[derive(Clone, Debug)]
 pub struct LeaderOptions {
     /// The name of the lease.
     pub lease: String,
-    /// Who this is: different for every process, for instance host name and a random part.
+    /// The identity of this candidate, unique per process; for example host name and a random suffix.
     pub identity: String,
-    /// For how long others shall respect a lease of this one that is not renewed. It is written into the lease in
-    /// whole seconds, rounded up; theirs is respected for as long as they have written.
+    /// The time others must wait before they acquire a lease that is not renewed. It is written into the lease in
+    /// whole seconds, rounded up; the duration in another holder's lease applies to that lease.
     pub lease_duration: Duration,
-    /// For how long the leader tries to renew before it stops working.
+    /// The time the leader tries to renew before it stops working.
     pub renew_deadline: Duration,
-    /// How often the lease is renewed, or asked for.
+    /// The interval of renewals and attempts.
     pub retry_period: Duration,
 }
 
 impl LeaderOptions {
-    /// client-go's times.
+    /// With client-go's durations.
     pub fn new(lease: impl Into<String>, identity: impl Into<String>) -> Self {
         Self {
             lease: lease.into(),
@@ -59,32 +58,32 @@ impl LeaderOptions {
     }
 }
 
-/// Times that cannot keep two leaders apart.
+/// Durations that cannot keep two leaders apart.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LeaderOptionsError {
-    /// Others would take the lease while the work still runs.
+    /// Others would acquire the lease while the work still runs.
     #[error("lease duration must be longer than the renew deadline")]
     LeaseTooShort,
     /// One failed renewal would end the work.
     #[error("renew deadline must be longer than 1.2 retry periods")]
     DeadlineTooShort,
-    /// There is nobody to be told apart.
+    /// The identity is empty.
     #[error("identity must not be empty")]
     NoIdentity,
 }
 
-/// How leading has ended.
+/// The result of leading.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Led<T> {
-    /// The work has ended by itself; the lease was given back.
+    /// The work has ended; the lease was released.
     Finished(T),
-    /// It was asked to leave before it held the lease; the work was never begun.
+    /// A shutdown was requested before it held the lease; the work was never started.
     Left,
-    /// The lease could not be renewed in time, or another has taken it; the work was dropped.
+    /// The lease could not be renewed in time, or another holds it; the work was dropped.
     Lost,
 }
 
-/// One who takes part.
+/// A candidate in a leader election.
 #[derive(Debug)]
 pub struct LeaderElector {
     leases: DynamicApi,
@@ -93,7 +92,7 @@ pub struct LeaderElector {
 }
 
 impl LeaderElector {
-    /// Takes part in an election over a lease of this API and namespace.
+    /// A candidate for a lease of this API and namespace.
     pub fn new(leases: DynamicApi, options: LeaderOptions) -> Result<Self, LeaderOptionsError> {
         if options.identity.is_empty() {
             return Err(LeaderOptionsError::NoIdentity);
@@ -111,18 +110,18 @@ impl LeaderElector {
         })
     }
 
-    /// Who leads, as far as was seen.
+    /// The current leader, as last observed.
     pub fn leader(&self) -> Option<&str> {
         self.observed
             .as_ref()
             .and_then(|observed| observed.record.holder())
     }
 
-    /// Waits until it leads, then works until the work ends or the lease is lost.
+    /// Waits until it leads, then runs the work until it ends or the lease is lost.
     ///
-    /// `shutdown` ends the wait. Work that has begun is not dropped by it, but ends by itself: usually it waits for the
-    /// same signal, and keeps the lease until what runs has finished. Dropping this drops the work; the lease then runs
-    /// out by itself.
+    /// `shutdown` ends the wait. Work that has started is not dropped by it but ends by itself: it usually waits for
+    /// the same signal, and keeps the lease until it has finished. Dropping this future drops the work; the lease
+    /// then expires.
     pub async fn lead<T>(
         &mut self,
         work: impl AsyncFnOnce() -> T,
@@ -154,8 +153,8 @@ impl LeaderElector {
         outcome
     }
 
-    /// Tries until the lease is held. Returns when it was asked for, which is before it was granted; `None` after a
-    /// shutdown.
+    /// Tries until the lease is held. Returns the time of the successful request, before it was granted; `None` after
+    /// a shutdown.
     async fn acquire(&mut self, shutdown: impl Future<Output = ()>) -> Option<Instant> {
         tokio::pin!(shutdown);
         loop {
@@ -163,7 +162,7 @@ impl LeaderElector {
             tokio::select! {
                 biased;
                 () = &mut shutdown => {
-                    // The request that is dropped may have been granted.
+                    // The dropped request may have succeeded.
                     self.release().await;
                     return None;
                 }
@@ -180,7 +179,8 @@ impl LeaderElector {
         }
     }
 
-    /// Waits for the next renewal and tries until it succeeds; the caller gives up. `None` if another has the lease.
+    /// Waits for the next renewal and retries until it succeeds; the caller has the deadline. `None` if another holds
+    /// the lease.
     async fn renew(&mut self) -> Option<Instant> {
         loop {
             tokio::time::sleep(self.options.retry_period).await;
@@ -189,24 +189,30 @@ impl LeaderElector {
                 return Some(asked);
             }
             if let Some(leader) = self.leader().filter(|leader| *leader != self.options.identity) {
-                tracing::warn!(leader, lease = self.options.lease, "another holds the lease");
+                tracing::warn!(
+                    leader,
+                    lease = self.options.lease,
+                    "another candidate holds the lease"
+                );
                 return None;
             }
         }
     }
 
-    /// [`Self::try_once`], with half the time there is: one request that hangs must not use up all of it.
+    /// [`Self::try_once`], with half the available time: one hanging request must not use up all of it.
     async fn ask(&mut self) -> bool {
         let limit = self.options.renew_deadline / 2;
         match tokio::time::timeout(limit, self.try_once()).await {
             Ok(Ok(held)) => return held,
-            Ok(Err(error)) => tracing::warn!(%error, lease = self.options.lease, "cannot ask for the lease"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, lease = self.options.lease, "cannot acquire or renew the lease")
+            }
             Err(_) => tracing::warn!(lease = self.options.lease, "no answer within {limit:?}"),
         }
         false
     }
 
-    /// Looks at the lease and takes or renews it if that is possible. Whether it is held now.
+    /// Reads the lease and acquires or renews it if possible. Returns true if it is held now.
     async fn try_once(&mut self) -> Result<bool, Error> {
         let found = match self.leases.get(&self.options.lease).await {
             Ok(lease) => Some(LeaseRecord::read(&lease)),
@@ -231,26 +237,26 @@ impl LeaderElector {
                 self.observed = Some(Observed::next(self.observed.take(), record, Instant::now()));
                 Ok(true)
             }
-            // Somebody else was quicker.
+            // Another candidate was faster.
             Err(error) if error.is_conflict() || error.is_already_exists() => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Gives the lease back so that others need not wait. Failing that, it runs out.
+    /// Releases the lease so that others need not wait. If that fails, it expires.
     async fn release(&mut self) {
         self.observed = None;
         let limit = self.options.renew_deadline;
         match tokio::time::timeout(limit, retry_on_conflict(|| self.try_release())).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                tracing::warn!(%error, lease = self.options.lease, "the lease was not given back")
+                tracing::warn!(%error, lease = self.options.lease, "cannot release the lease")
             }
             Err(_) => tracing::warn!(lease = self.options.lease, "no answer within {limit:?}"),
         }
     }
 
-    /// Reads the lease anew: a renewal may have been on its way when the work ended.
+    /// Reads the lease again: a renewal may have been in progress when the work ended.
     async fn try_release(&self) -> Result<(), Error> {
         let name = &self.options.lease;
         let record = match self.leases.get(name).await {

@@ -1,8 +1,8 @@
-//! Metrics with Kubernetes' names, as plain numbers in shared memory and as text for Prometheus.
+//! Metrics with Kubernetes' names, in Prometheus' text format.
 //!
-//! Counting costs one atomic operation; nothing is allocated after a queue or an informer was named. There is no
-//! global registry: who wants metrics makes a [`Metrics`], hands it on, and mounts [`Metrics::render`] where
-//! Prometheus looks. What others count, such as the requests of a client, is added with [`Metrics::add`].
+//! Counting costs one atomic operation; nothing is allocated after a queue or an informer was registered. There is no
+//! global registry: create a [`Metrics`], pass it on, and serve [`Metrics::render`]. Other sources, such as a
+//! client's request metrics, are added with [`Metrics::add`].
 //!
 //! ```
 //! use watchkeeper_runtime::metrics::Metrics;
@@ -38,7 +38,7 @@ pub(crate) use controllers::{ControllerMetrics, Outcome};
 /// The content type of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = watchkeeper_meta::METRICS_CONTENT_TYPE;
 
-/// Kubernetes' twelve buckets, 10 ns to 1000 s, as its programs print them: two of the products are not exact.
+/// Kubernetes' twelve buckets, 10 ns to 1000 s, with its printed texts: two of the numbers are not exact.
 const DURATIONS: Bounds = &[
     (1e-8, "1e-08"),
     (1e-7, "1e-07"),
@@ -54,7 +54,7 @@ const DURATIONS: Bounds = &[
     (1000.0, "1000"),
 ];
 
-/// Everything that is measured. Clones measure into the same.
+/// A set of metrics. Clones share it.
 #[derive(Clone, Default)]
 pub struct Metrics {
     queues: Arc<Mutex<Vec<Arc<QueueMetrics>>>>,
@@ -63,7 +63,7 @@ pub struct Metrics {
     others: Arc<Mutex<Vec<Arc<dyn Collect>>>>,
 }
 
-/// What is measured of one queue, to be given to it as its observer.
+/// The metrics of one queue, to be passed to it as its observer.
 pub struct QueueMetrics {
     name: String,
     adds: AtomicU64,
@@ -74,12 +74,12 @@ pub struct QueueMetrics {
 }
 
 impl Metrics {
-    /// Nothing is measured yet.
+    /// An empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Measures a queue under a name. Give the result to the queue as its observer, and the queue's state to
+    /// Registers a queue under a name. Pass the result to the queue as its observer, and the queue's state to
     /// [`QueueMetrics::watch`].
     pub fn queue(&self, name: impl Into<String>) -> Arc<QueueMetrics> {
         let queue = Arc::new(QueueMetrics {
@@ -94,15 +94,15 @@ impl Metrics {
         queue
     }
 
-    /// Counts the reconciles of a controller under a name.
+    /// Registers a controller under a name.
     pub(crate) fn controller(&self, name: impl Into<String>, workers: usize) -> Arc<ControllerMetrics> {
         let controller = Arc::new(ControllerMetrics::new(name.into(), workers));
         self.controllers.lock().push(controller.clone());
         controller
     }
 
-    /// Shows an informer under a name for as long as others hold it: to be looked at keeps nobody running. One that is
-    /// shown already is not shown twice, and if the name is taken by another, a number follows it.
+    /// Registers an informer under a name, without keeping it running. It is shown once; if the name is taken by
+    /// another informer, a number is appended.
     pub fn informer<K: View>(&self, name: impl Into<String>, informer: &Informer<K>) {
         let mut informers = self.informers.lock();
         informers.retain(|(_, informer)| informer.held().is_some());
@@ -117,12 +117,12 @@ impl Metrics {
         informers.push((free.unwrap_or(wanted), informer));
     }
 
-    /// Shows what somebody else counts, too.
+    /// Adds another source of metrics.
     pub fn add(&self, collector: Arc<dyn Collect>) {
         self.others.lock().push(collector);
     }
 
-    /// Everything, as Prometheus reads it.
+    /// All metrics in Prometheus' text format.
     pub fn render(&self) -> String {
         let mut text = MetricsText::default();
         self.collect(&mut text);
@@ -241,7 +241,7 @@ impl Metrics {
 }
 
 impl QueueMetrics {
-    /// Where the present state of the queue comes from.
+    /// Sets the source of the queue's current state.
     pub fn watch(&self, stats: impl Fn() -> QueueStats + Send + Sync + 'static) {
         *self.stats.lock() = Some(Box::new(stats));
     }

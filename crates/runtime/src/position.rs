@@ -1,11 +1,11 @@
-//! A position: how far several streams were handled, and which objects they held then.
+//! A position: how far several streams were handled, and the objects they held.
 //!
-//! In flow the steps of a follower, after each was handled; out flows, at the next start, where each stream was: its
-//! version, and an inventory of key, uid and version of every object. The version resumes a watch. If it has expired,
-//! the inventory is compared with a fresh list, which tells what was added, modified and deleted meanwhile.
+//! A follower records each step after it was handled. At the next start the position has, per stream, the version and
+//! an inventory of key, uid and version of every object. The version resumes a watch. If it has expired, the
+//! inventory is compared with a new list, which shows what was added, modified and deleted meanwhile.
 //!
-//! With [`Position::open`] every step is appended to a log on disk. A crash loses at most the steps since the
-//! last [`Position::save`]: their events are seen again, and none is missed.
+//! With [`Position::open`] every step is appended to a log on disk. A crash loses at most the steps since the last
+//! [`Position::save`]: their events are delivered again, and none is missed.
 
 mod inventory;
 mod log;
@@ -21,93 +21,93 @@ use self::log::{Log, Record};
 
 pub use self::inventory::{Held, Inventory};
 
-/// Why a position cannot be read or kept.
+/// The reason a position cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum PositionError {
     /// The file cannot be read or written.
     #[error("position file {}", path.display())]
     File {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// The error.
         #[source]
         source: io::Error,
     },
-    /// The file holds something else.
+    /// The file has another format.
     #[error("{} is not a position file", path.display())]
     Format {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// The error.
         #[source]
         source: serde_json::Error,
     },
-    /// The file was changed by somebody else, or the disk has lost a part of it.
+    /// The file was changed by another program, or the disk has lost part of it.
     #[error(
         "position file {} is damaged at byte {at}; remove it to begin with what is there now",
         path.display()
     )]
     Damaged {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Where the damage begins.
+        /// The offset of the damage.
         at: usize,
     },
     /// Another process follows with this file.
     #[error("position file {} is in use by another process", path.display())]
     InUse {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// Versions of one cluster mean nothing in another.
+    /// The file belongs to another cluster, whose versions have no meaning here.
     #[error(
         "{} is a position in another cluster ({theirs}, this one is {ours}); \
          name another file, or remove it to begin with what is there now",
         path.display()
     )]
     OtherCluster {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// The cluster the file is about.
+        /// The cluster of the file.
         theirs: Box<str>,
-        /// The cluster it was to be used with.
+        /// The current cluster.
         ours: Box<str>,
     },
 }
 
-/// How far streams were handled, in memory or in a file.
+/// A position, in memory or in a file.
 #[derive(Debug, Default)]
 pub struct Position {
     state: State,
     log: Option<Log>,
 }
 
-/// All that a position says.
+/// The content of a position.
 #[derive(Debug, Default)]
 struct State {
     cluster: Option<Box<str>>,
     streams: BTreeMap<Box<str>, StreamPosition>,
 }
 
-/// How far one stream was handled, and what it held.
+/// The position of one stream, and the objects it held.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamPosition {
-    /// Everything up to this version was handled. Unset while a list is being handled: only a list leads on from there.
+    /// Everything up to this version was handled. Unset while a list is being handled: then only a list can continue.
     pub version: ResourceVersion,
-    /// The objects that were told and not yet told as deleted.
+    /// The objects that were reported and not yet reported as deleted.
     pub inventory: Inventory,
-    /// True if the inventory is complete: a list was handled to its end. A file of the first format has no inventory.
+    /// True if the inventory is complete: a list was handled to its end. Files of the first format have no inventory.
     pub is_complete: bool,
 }
 
 impl Position {
-    /// A position that ends with the process.
+    /// A position without a file.
     pub fn in_memory() -> Self {
         Self::default()
     }
 
-    /// Reads the file, or begins one: a file that does not exist is a start from nothing. The file stays locked until
-    /// the position is dropped.
+    /// Opens or creates the file; a missing file is an empty position. The file stays locked until the position is
+    /// dropped.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, PositionError> {
         let mut state = State::default();
         let log = Log::open(path.into(), |stream, record| state.apply(stream, record))?;
@@ -117,7 +117,7 @@ impl Position {
         })
     }
 
-    /// Binds the position to a cluster by some lasting identity of it. A position of another cluster is refused.
+    /// Binds the position to a cluster by a stable identity. A position of another cluster is refused.
     pub fn bind_to(&mut self, cluster: &str) -> Result<(), PositionError> {
         match (&self.state.cluster, &self.log) {
             (Some(theirs), _) if **theirs == *cluster => Ok(()),
@@ -133,12 +133,12 @@ impl Position {
         }
     }
 
-    /// How far a stream was handled.
+    /// The position of a stream.
     pub fn get(&self, stream: &str) -> Option<&StreamPosition> {
         self.state.streams.get(stream)
     }
 
-    /// An object was told, as added or modified.
+    /// Records an object that was added or modified.
     pub fn put(&mut self, stream: &str, object: &Object) {
         let key = object.key();
         let record = Record::Put {
@@ -149,12 +149,12 @@ impl Position {
         self.step(stream, record);
     }
 
-    /// An object was told as deleted.
+    /// Records an object that was deleted.
     pub fn remove(&mut self, stream: &str, key: &ObjectKey) {
         self.step(stream, Record::Gone { key: key.as_str() });
     }
 
-    /// Everything up to a version was handled.
+    /// Records that everything up to a version was handled.
     pub fn reach(&mut self, stream: &str, version: &ResourceVersion) {
         let known = self.get(stream).map(|known| &known.version);
         if !version.is_unset() && known != Some(version) {
@@ -162,17 +162,22 @@ impl Position {
         }
     }
 
-    /// A list that shows the state at this version was handled to its end.
+    /// Records that a list at this version was handled to its end.
     pub fn synced(&mut self, stream: &str, version: &ResourceVersion) {
         self.step(stream, Record::Synced(version.as_str().into()));
     }
 
-    /// A list has begun to be handled because the version was lost.
+    /// Records that a list has started because the version expired.
     pub fn restart(&mut self, stream: &str) {
         self.step(stream, Record::Restarted);
     }
 
-    /// Writes down what is new, if there is a file. Once this has returned it survives a crash of the machine.
+    /// A stream is not followed any more. Should it be added again, it begins from nothing.
+    pub fn forget(&mut self, stream: &str) {
+        self.step(stream, Record::Forgotten);
+    }
+
+    /// Writes new steps to the file, if there is one. When it returns, they survive a crash of the machine.
     pub fn save(&mut self) -> Result<(), PositionError> {
         let Some(log) = &mut self.log else { return Ok(()) };
         log.save(|write| self.state.records(write))
@@ -187,10 +192,14 @@ impl Position {
 }
 
 impl State {
-    /// The one place that says what a record means, for steps of now and those read from a file.
+    /// Applies a record. The only place that does, for new steps and for those read from a file.
     fn apply(&mut self, stream: &str, record: Record<'_>) {
         if let Record::Cluster(id) = record {
             self.cluster = Some(id.into());
+            return;
+        }
+        if record == Record::Forgotten {
+            self.streams.remove(stream);
             return;
         }
         let known = match self.streams.get_mut(stream) {
@@ -198,7 +207,7 @@ impl State {
             None => self.streams.entry(stream.into()).or_default(),
         };
         match record {
-            Record::Cluster(_) => {}
+            Record::Cluster(_) | Record::Forgotten => {}
             Record::Put { key, uid, version } => known.inventory.put(key, uid.into(), version.into()),
             Record::Gone { key } => known.inventory.remove(key),
             Record::Reached(version) => known.version = version.into(),

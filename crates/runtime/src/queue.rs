@@ -1,9 +1,9 @@
-//! The work queue: keys go in many times, come out once, each to one worker at a time.
+//! The work queue: deduplicates keys and hands each to one worker at a time.
 //!
-//! A key added twice before a worker takes it is handed out once; a key added while it is worked on comes back
-//! afterwards. Keys may be delayed, have a priority, and be put back after a failure with a delay that a
-//! [`RateLimiter`] chooses. Everything lies in memory proportional to the number of distinct keys; no key is ever
-//! refused before [`Queue::shut_down`], since a lost key is a missed change.
+//! A key added twice before a worker takes it is handed out once; a key added while a worker has it is handed out
+//! again afterwards. Keys can be delayed, prioritised, and requeued after a failure with a delay from a
+//! [`RateLimiter`]. Memory is proportional to the number of distinct keys. No key is refused before
+//! [`Queue::shut_down`], because a lost key is a missed change.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -21,7 +21,7 @@
 //! # }
 //! ```
 //!
-//! For code moved from Go there is [`crate::workqueue`], with client-go's methods and habits.
+//! For code moved from Go there is [`crate::workqueue`], with client-go's methods and semantics.
 
 mod rate_limiter;
 mod schedule;
@@ -43,9 +43,9 @@ pub use rate_limiter::{
 pub use schedule::MAX_PASSED_OVER;
 use schedule::{Added, Handed, Schedule};
 
-/// The priority of keys that can wait: those of an initial list, which change nothing by themselves.
+/// The priority of keys that can wait, such as those of the initial list.
 ///
-/// −100, as controller-runtime, so that a real change overtakes the backlog of a start.
+/// As in controller-runtime: a real change overtakes the backlog of a start.
 pub const LOW_PRIORITY: i32 = -100;
 
 /// A work queue. Clones share one queue.
@@ -53,66 +53,66 @@ pub struct Queue<K> {
     shared: Arc<Shared<K>>,
 }
 
-/// How a queue behaves.
+/// Options of a queue.
 pub struct QueueOptions<K> {
-    /// Chooses the delay of keys that are put back. The default is exponential per key, 5 ms … 1000 s, without
-    /// the bucket over all keys that client-go has: one storm of failures must not hold up every other key.
+    /// The delay of requeued keys. The default is exponential per key, 5 ms … 1000 s, without client-go's bucket over
+    /// all keys: a storm of failures must not delay all other keys.
     pub limiter: Box<dyn RateLimiter<K>>,
-    /// Is told what happens. `None` also saves reading the clock for each key.
+    /// Observes the queue. `None` also saves reading the clock for each key.
     pub observer: Option<Arc<dyn QueueObserver>>,
 }
 
-/// When and how urgently a key should be handed out.
+/// Delay and priority of an add.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddOptions {
-    /// Not before this time has passed; zero is at once. An earlier add of the same key wins over a later one.
+    /// The delay; zero is none. If the key is already queued, the earlier time wins.
     pub after: Duration,
-    /// Higher goes first. Lower ones get a turn after [`MAX_PASSED_OVER`] others.
+    /// Higher goes first. A lower one gets a turn after [`MAX_PASSED_OVER`] others.
     pub priority: i32,
 }
 
-/// Is told what happens in a queue, to count and to measure. Called outside the queue's lock.
+/// Observes a queue, for metrics. Called outside the queue's lock.
 pub trait QueueObserver: Send + Sync {
-    /// A key became ready that was not there before.
+    /// A key became ready that was not queued before.
     fn added(&self) {}
-    /// A key was put back after a failure.
+    /// A key was requeued after a failure.
     fn retried(&self) {}
-    /// A key was handed out after it had been ready for so long.
+    /// A key was handed out after waiting this long.
     fn started(&self, _waited: Duration) {}
     /// The work on a key has ended.
     fn finished(&self, _worked: Duration) {}
 }
 
-/// A queue at one moment.
+/// The state of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueStats {
     /// Keys waiting for a worker.
     pub ready: usize,
-    /// Keys waiting for their time.
+    /// Keys waiting for their delay to pass.
     pub delayed: usize,
     /// Keys being worked on.
     pub running: usize,
-    /// How long all running keys together have been running; only with an observer.
+    /// The total time of all running keys; only with an observer.
     pub unfinished: Duration,
-    /// How long the longest-running key has been running; only with an observer.
+    /// The time of the longest-running key; only with an observer.
     pub longest_running: Duration,
 }
 
-/// A key to work on. While this lives, nobody else is handed the same key; dropping it ends the work.
+/// A key to work on. While this exists, the key is not handed to another worker; dropping it ends the work.
 pub struct Work<K: Hash + Eq + Clone> {
     shared: Arc<Shared<K>>,
     key: K,
     slot: u32,
     priority: i32,
-    /// Whether the key's failures are forgotten at the end.
+    /// True if the key's failures are forgotten at the end.
     succeeded: bool,
 }
 
 struct Shared<K> {
     state: Mutex<State<K>>,
-    /// Wakes one worker: a key is ready, or the earliest due time has moved.
+    /// Wakes one worker: a key is ready, or the earliest due time has changed.
     ready: Notify,
-    /// Wakes those who wait for the end.
+    /// Wakes the callers of `drain`.
     drained: Notify,
     observer: OnceLock<Arc<dyn QueueObserver>>,
 }
@@ -120,11 +120,11 @@ struct Shared<K> {
 struct State<K> {
     schedule: Schedule<K>,
     limiter: Box<dyn RateLimiter<K>>,
-    /// Workers waiting in `next`. Counted so that a busy queue wakes nobody.
+    /// Workers waiting in `next`, so that a busy queue wakes none.
     idle: usize,
 }
 
-/// What a worker finds when it looks.
+/// The result of looking for a key.
 enum Look<K> {
     Found(Handed<K>),
     Wait { until: Option<Instant> },
@@ -150,7 +150,7 @@ impl<K: Hash + Eq + Clone> Queue<K> {
         }
     }
 
-    /// Tells this what happens from now on, unless somebody is told already. Returns whether it is told.
+    /// Sets the observer, unless there is one. Returns true if it was set.
     pub fn observe(&self, observer: Arc<dyn QueueObserver>) -> bool {
         self.shared.observer.set(observer).is_ok()
     }
@@ -159,9 +159,9 @@ impl<K: Hash + Eq + Clone> Queue<K> {
         self.shared.observer.get().is_some()
     }
 
-    /// Adds a key; one that is here already only moves forward, to the earlier time and the higher priority.
+    /// Adds a key. If it is already queued, it only moves forward: to the earlier time and the higher priority.
     ///
-    /// Returns whether the queue took it: `false` once it is shut down.
+    /// Returns `false` if the queue is shut down.
     pub fn add(&self, key: K, options: AddOptions) -> bool {
         let due = (!options.after.is_zero()).then(|| clock::after(now(), options.after));
         let mut state = self.shared.state.lock();
@@ -174,7 +174,7 @@ impl<K: Hash + Eq + Clone> Queue<K> {
         added != Added::Refused
     }
 
-    /// Puts a key back after a failure, with the delay its limiter chooses, which is returned.
+    /// Requeues a key after a failure, with the delay of the rate limiter, which is returned.
     pub fn add_rate_limited(&self, key: K, priority: i32) -> Duration {
         let now = now();
         let after = self.shared.state.lock().limiter.when(&key, now);
@@ -185,9 +185,9 @@ impl<K: Hash + Eq + Clone> Queue<K> {
         after
     }
 
-    /// Waits for the next key. `None` means the queue is shut down and has nothing left to hand out.
+    /// Waits for the next key. `None` means that the queue is shut down and empty.
     ///
-    /// May be dropped at any await without losing a key.
+    /// Cancel safe: dropping the future loses no key.
     pub async fn next(&self) -> Option<Work<K>> {
         loop {
             let waiting = self.shared.ready.notified();
@@ -198,7 +198,7 @@ impl<K: Hash + Eq + Clone> Queue<K> {
                     Look::Found(handed) => return Some(self.hand_out(handed, state)),
                     Look::Finished => return None,
                     Look::Wait { until } => {
-                        // Registered under the lock: an add that follows finds this worker waiting.
+                        // Registered under the lock: a later add finds this worker waiting.
                         waiting.as_mut().enable();
                         state.idle += 1;
                         until
@@ -219,7 +219,7 @@ impl<K: Hash + Eq + Clone> Queue<K> {
         }
     }
 
-    /// The next key if there is one right now.
+    /// The next key, if one is ready.
     pub fn try_next(&self) -> Option<Work<K>> {
         let mut state = self.shared.state.lock();
         match self.shared.look(&mut state) {
@@ -228,18 +228,18 @@ impl<K: Hash + Eq + Clone> Queue<K> {
         }
     }
 
-    /// Stops counting a key's failures: it has succeeded or was given up.
+    /// Resets the failure count of a key: it has succeeded or was given up.
     pub fn forget(&self, key: &K) {
         self.shared.state.lock().limiter.forget(key);
     }
 
-    /// How often a key was put back since it was last forgotten.
+    /// The number of requeues of a key since it was last forgotten.
     pub fn attempts(&self, key: &K) -> u32 {
         self.shared.state.lock().limiter.num_requeues(key)
     }
 
-    /// Takes no more keys and drops the delayed ones. What is ready is still handed out, then [`Queue::next`]
-    /// gives `None`. Calling it again changes nothing.
+    /// Accepts no more keys and drops the delayed ones. Ready keys are still handed out, then [`Queue::next`] returns
+    /// `None`. Idempotent.
     pub fn shut_down(&self) {
         let mut state = self.shared.state.lock();
         state.schedule.shut_down();
@@ -251,7 +251,7 @@ impl<K: Hash + Eq + Clone> Queue<K> {
         }
     }
 
-    /// Shuts down and waits until the queue is empty: everything ready was handed out and every work has ended.
+    /// Shuts down and waits until the queue is empty: every ready key was handed out and all work has ended.
     pub async fn drain(&self) {
         self.shut_down();
         loop {
@@ -265,12 +265,12 @@ impl<K: Hash + Eq + Clone> Queue<K> {
         }
     }
 
-    /// Whether the queue was shut down.
+    /// True if the queue was shut down.
     pub fn is_shut_down(&self) -> bool {
         self.shared.state.lock().schedule.is_shut_down()
     }
 
-    /// How many keys wait, for what, and how long the running ones have been running.
+    /// The number of keys in each phase, and the times of the running ones.
     pub fn stats(&self) -> QueueStats {
         let mut state = self.shared.state.lock();
         state.promote();
@@ -292,7 +292,7 @@ impl<K: Hash + Eq + Clone> Queue<K> {
     }
 
     fn hand_out(&self, handed: Handed<K>, state: MutexGuard<'_, State<K>>) -> Work<K> {
-        // The worker that kept the alarm for delayed keys is busy now: another one has to keep it.
+        // The worker that held the timer for delayed keys is busy now: another one has to take it over.
         let counts = state.schedule.counts();
         let pass_on = state.idle > 0 && counts.ready + counts.delayed > 0;
         drop(state);
@@ -313,7 +313,7 @@ impl<K: Hash + Eq + Clone> Queue<K> {
 }
 
 impl<K: Hash + Eq + Clone> Work<K> {
-    /// What to work on.
+    /// The key.
     pub fn key(&self) -> &K {
         &self.key
     }
@@ -323,22 +323,22 @@ impl<K: Hash + Eq + Clone> Work<K> {
         self.priority
     }
 
-    /// How often the key was put back since it last succeeded.
+    /// The number of requeues of the key since it last succeeded.
     pub fn attempts(&self) -> u32 {
         self.shared.state.lock().limiter.num_requeues(&self.key)
     }
 
-    /// The work has succeeded: the key's failures are forgotten.
+    /// Ends the work as a success: the key's failures are forgotten.
     pub fn succeed(mut self) {
         self.succeeded = true;
     }
 
-    /// The work has failed: the key comes back after a delay that grows with each failure, and is returned.
+    /// Ends the work as a failure: the key is requeued after a delay that grows with each failure, and is returned.
     pub fn retry(self) -> Duration {
         self.queue().add_rate_limited(self.key.clone(), self.priority)
     }
 
-    /// The work has failed, and the key comes back after this time. It counts as a failure.
+    /// Ends the work as a failure: the key is requeued after this time.
     pub fn retry_after(self, after: Duration) -> Duration {
         let priority = self.priority;
         self.shared.state.lock().limiter.when(&self.key, now());
@@ -349,7 +349,7 @@ impl<K: Hash + Eq + Clone> Work<K> {
         after
     }
 
-    /// The work has succeeded, and the key should come back after a while.
+    /// Ends the work as a success and requeues the key after this time.
     pub fn again_after(mut self, after: Duration) {
         self.succeeded = true;
         let priority = self.priority;
@@ -389,7 +389,7 @@ impl<K: Hash + Eq + Clone> Drop for Work<K> {
 }
 
 impl<K: Hash + Eq + Clone> Shared<K> {
-    /// The time, where somebody measures.
+    /// The current time, if there is an observer.
     fn timestamp(&self) -> Option<Instant> {
         self.observer.get().map(|_| now())
     }
@@ -418,7 +418,7 @@ impl<K: Hash + Eq + Clone> Shared<K> {
 }
 
 impl<K: Hash + Eq + Clone> State<K> {
-    /// Reads the clock only when a key is delayed.
+    /// Reads the clock only if a key is delayed.
     fn promote(&mut self) {
         if self.schedule.next_due().is_some() {
             self.schedule.promote(now());
@@ -426,7 +426,7 @@ impl<K: Hash + Eq + Clone> State<K> {
     }
 }
 
-/// A worker that waits. If its future is dropped instead of woken, another worker takes over its alarm.
+/// A waiting worker. If its future is dropped, another worker takes over its timer.
 struct Idle<'a, K: Hash + Eq + Clone> {
     shared: &'a Shared<K>,
     dropped: bool,

@@ -1,8 +1,8 @@
-//! The event recorder: tells people, with `Event` objects, what a controller does.
+//! The event recorder: reports a controller's actions as `Event` objects.
 //!
-//! In flow notes about objects; out flow writes to `v1` Events. Recording never waits and never fails: notes go into
-//! a bounded queue and are dropped, and counted, when it is full. Equal notes become one Event with a count; too many
-//! notes about one object are left out; many that differ only in their words become one "(combined from similar
+//! Notes about objects become writes of `v1` Events. Recording never waits and never fails: notes go into a bounded
+//! queue, and are dropped and counted when it is full. Equal notes become one Event with a count; an object with too
+//! many notes is rate limited; many notes that differ only in their message become one "(combined from similar
 //! events)". The numbers are client-go's.
 
 mod correlator;
@@ -21,19 +21,19 @@ use watchkeeper_wire::Object;
 
 use self::correlator::{Correlator, Outcome};
 
-/// 1000, as client-go: as many notes wait at most; further ones are dropped.
+/// The length of the queue, as in client-go; further notes are dropped.
 pub const QUEUE: usize = 1000;
-/// 12, as client-go: how often a note is tried to be written.
+/// The number of attempts to write a note, as in client-go.
 pub const TRIES: u32 = 12;
-/// 10 s, as client-go: the time between two tries.
+/// The time between two attempts, as in client-go.
 pub const RETRY_EVERY: Duration = Duration::from_secs(10);
 
-/// Whether a note is good news.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
     /// For information.
     Normal,
-    /// Somebody may have to do something.
+    /// Something may need attention.
     Warning,
 }
 
@@ -46,14 +46,14 @@ impl EventType {
     }
 }
 
-/// What is to be told about an object.
+/// A note about an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Note {
-    /// Whether it is good news.
+    /// The type.
     pub event_type: EventType,
-    /// Why, in one word that programs can compare: `Created`, `FailedScheduling`.
+    /// The reason: one word that programs can compare, such as `Created` or `FailedScheduling`.
     pub reason: String,
-    /// What happened, for people.
+    /// The message, for people.
     pub message: String,
 }
 
@@ -63,7 +63,7 @@ impl Note {
         Self::new(EventType::Normal, reason.into(), message.into())
     }
 
-    /// Somebody may have to do something.
+    /// Something may need attention.
     pub fn warning(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(EventType::Warning, reason.into(), message.into())
     }
@@ -77,7 +77,7 @@ impl Note {
     }
 }
 
-/// Tells what happens to objects. Clones tell through the same queue.
+/// Records events about objects. Clones share one queue.
 #[derive(Clone)]
 pub struct Recorder {
     notes: mpsc::Sender<(Reference, Note)>,
@@ -85,14 +85,14 @@ pub struct Recorder {
     host: Arc<str>,
 }
 
-/// The task that writes; awaits it with [`Writer::finish`] or [`Writer::drain`].
+/// The writing task; wait for it with [`Writer::finish`] or [`Writer::drain`].
 #[derive(Debug)]
 pub struct Writer {
     task: JoinHandle<()>,
     closing: Arc<Notify>,
 }
 
-/// The object an Event is about, and the host that tells of it.
+/// The object of an Event, and the reporting host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Reference {
     host: Arc<str>,
@@ -105,7 +105,7 @@ struct Reference {
 }
 
 impl Recorder {
-    /// Starts to write Events as `component`, from `host` if that is known.
+    /// Starts writing Events as `component`, from `host` if that is known.
     pub fn start(client: &Client, component: impl Into<String>, host: Option<String>) -> (Self, Writer) {
         let (notes, waiting) = mpsc::channel(QUEUE);
         let dropped = Arc::new(AtomicU64::new(0));
@@ -124,7 +124,7 @@ impl Recorder {
         (recorder, Writer { task, closing })
     }
 
-    /// A recorder that tells through the same queue from another host: one program may speak for many.
+    /// A recorder for another host that shares the queue.
     pub fn on_host(&self, host: &str) -> Self {
         Self {
             host: host.into(),
@@ -132,12 +132,12 @@ impl Recorder {
         }
     }
 
-    /// Tells something about an object. Returns at once, whatever happens.
+    /// Records a note about an object. Returns at once.
     pub fn record(&self, object: &Object, note: Note) {
         self.record_at(object, "", note);
     }
 
-    /// Tells something about a part of an object, such as `spec.containers{web}`.
+    /// Records a note about a part of an object, such as `spec.containers{web}`.
     pub fn record_at(&self, object: &Object, field_path: &str, note: Note) {
         let about = Reference {
             host: self.host.clone(),
@@ -153,19 +153,19 @@ impl Recorder {
         }
     }
 
-    /// How many notes were dropped because too many waited.
+    /// The number of notes dropped because the queue was full.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 }
 
 impl Writer {
-    /// Waits until everything is written, which ends once every [`Recorder`] is dropped.
+    /// Waits until everything is written, which requires that every [`Recorder`] is dropped.
     pub async fn finish(self) {
         let _ = self.task.await;
     }
 
-    /// Takes no more notes, whoever still has a [`Recorder`], and waits until those there are were written.
+    /// Refuses new notes and waits until the queued ones are written.
     pub async fn drain(self) {
         self.closing.notify_one();
         self.finish().await;
@@ -184,7 +184,7 @@ impl Sink {
         loop {
             let next = tokio::select! {
                 biased;
-                // What waits is still given out.
+                // Queued notes are still written.
                 () = closing.notified(), if !notes.is_closed() => {
                     notes.close();
                     continue;
@@ -207,7 +207,7 @@ impl Sink {
         let mut tries = 1;
         loop {
             match self.write(outcome).await {
-                // The server has seen it and does not want it: trying again changes nothing.
+                // The server refused it: a retry would not help.
                 Err(error) if error.status().is_some() || tries >= TRIES => return Err(error),
                 Err(_) => {
                     tries += 1;
@@ -280,7 +280,7 @@ impl Sink {
     }
 }
 
-/// Whether an Event is refused that nobody misses: its namespace is being deleted, as client-go sees it.
+/// True if a refused Event can be ignored: its namespace is being deleted. As in client-go.
 fn is_of_no_use(error: &Error) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
     details.is_some_and(|details| {
@@ -289,7 +289,7 @@ fn is_of_no_use(error: &Error) -> bool {
     })
 }
 
-/// Events about objects without a namespace stand in `default`.
+/// Events about cluster-scoped objects are in `default`.
 fn namespace_of(about: &Reference) -> &str {
     match about.namespace.as_str() {
         "" => "default",

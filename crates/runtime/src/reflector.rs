@@ -1,8 +1,8 @@
-//! The reflector: watchers into a store.
+//! The reflector: feeds a store from watchers.
 //!
-//! In flow the events of one watcher, or of one per namespace; out flow batches of changes, each of which the store
-//! shows before it is told. A watcher that fails does not hold up the others. An object that cannot be read keeps the
-//! state it had, and counts as a failure until it can.
+//! Takes the events of one watcher, or of one per namespace, and returns batches of changes; the store shows each
+//! batch before it is returned. A failing watcher does not delay the others. An object that cannot be decoded keeps
+//! its last known state and counts as a failure until it can.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -15,51 +15,51 @@ use crate::delta::Delta;
 use crate::store::{Snapshot, Store, Writer};
 use crate::watcher::{Config, Event, Failure, Source, Watcher};
 
-/// As many events are taken together at most, so that readers are not kept waiting behind a long burst.
+/// The largest number of events in a batch, so that readers do not wait for a long burst.
 pub const MAX_BATCH: usize = 1000;
 
-/// As many objects that cannot be read are named at once; of more nothing is noted but that lists may not presume
-/// deletes.
+/// The largest number of undecodable objects remembered by name. Beyond it, only the fact is kept that lists cannot
+/// infer deletes.
 const MAX_UNREAD: usize = 100;
 
-/// What a source of a reflector is.
+/// A source of objects.
 pub type ObjectSource = dyn Source<Object = Object>;
 
-/// Keeps a store in step with a server.
+/// Keeps a store in sync with a server.
 #[derive(Debug)]
 pub struct Reflector {
     watchers: Vec<Watcher<ObjectSource>>,
     writer: Writer,
-    /// Which watcher is asked first, so that a busy one leaves room for the others.
+    /// The watcher to poll first, so that a busy one does not starve the others.
     turn: usize,
-    /// What goes wrong with each watcher.
+    /// The current failures of each watcher.
     troubles: Vec<Trouble>,
 }
 
-/// What goes wrong with one watcher.
+/// The current failures of one watcher.
 #[derive(Debug, Default)]
 struct Trouble {
-    /// What it fails with, until it is heard again.
+    /// Its failure, until it is heard again.
     failing: Option<Failure>,
-    /// The objects that cannot be read, until they can.
+    /// The undecodable objects, until they can be decoded.
     unread: Vec<Failure>,
 }
 
-/// What happened, and is in the store.
+/// Changes that are in the store.
 #[derive(Debug)]
 pub struct Batch {
     /// The changes in order.
     pub deltas: Vec<Delta>,
-    /// Failures that are being dealt with, each with the number of its watcher.
+    /// Failures that are being retried, each with the index of its watcher.
     pub failures: Vec<(usize, Failure)>,
-    /// How many events were received; bookmarks count, failures do not.
+    /// The number of events received; bookmarks count, failures do not.
     pub events: usize,
-    /// The state before these changes. The one after is in the store.
+    /// The state before these changes. The state after them is in the store.
     pub before: Arc<Snapshot>,
 }
 
 impl Reflector {
-    /// Feeds a store from sources, one for each part of its writer and in the same order.
+    /// Feeds a store from sources: one per part of its writer, in the same order.
     pub fn new(sources: Vec<Arc<ObjectSource>>, writer: Writer, config: Config) -> Self {
         debug_assert_eq!(sources.len(), writer.parts());
         for source in &sources {
@@ -75,21 +75,20 @@ impl Reflector {
         }
     }
 
-    /// The store that is kept.
+    /// The store.
     pub fn store(&self) -> Store {
         self.writer.reader()
     }
 
-    /// What goes wrong at present: the failure of a watcher that was not heard since or, if all are heard, an object
-    /// that cannot be read.
+    /// The current failure: that of a watcher or, if all watchers work, an undecodable object.
     pub fn failing(&self) -> Option<&Failure> {
         let failing = self.troubles.iter().find_map(|trouble| trouble.failing.as_ref());
         failing.or_else(|| self.troubles.iter().find_map(|trouble| trouble.unread.first()))
     }
 
-    /// Waits for events and puts them into the store. `None` once no watcher is left.
+    /// Waits for events and applies them to the store. `None` once no watcher is left.
     ///
-    /// May be dropped at any await without losing an event.
+    /// Cancel safe: dropping the future loses no event.
     pub async fn next(&mut self) -> Option<Batch> {
         let first = self.receive().await?;
         let mut batch = Batch {
@@ -127,7 +126,7 @@ impl Reflector {
         }
     }
 
-    /// The next thing from any watcher.
+    /// The next result of any watcher.
     async fn receive(&mut self) -> Option<Received> {
         poll_fn(|context| self.poll_receive(context)).await
     }
@@ -168,7 +167,7 @@ impl Trouble {
         }
     }
 
-    /// A list tells anew what cannot be read; any object that comes was read.
+    /// A new list reports undecodable objects again; any object that arrives was decoded.
     fn heard(&mut self, event: &Event<Object>) {
         self.failing = None;
         match event {

@@ -1,11 +1,11 @@
-//! The retry watcher: changes after a version, resumed by itself, without ever listing.
+//! The retry watcher: delivers the changes after a version and resumes by itself, without ever listing.
 //!
-//! In flows a version; out flow the changes after it. A watch that breaks or ends is opened again where it stopped,
-//! at most once a second. It ends when told to (drop it), when the version is no longer kept, and when the server
-//! refuses: those are told, and nobody but the caller can help.
+//! A watch that breaks or ends is opened again where it stopped, at most once a second. It ends when it is dropped,
+//! when the version has expired, or when the server refuses; the last two are reported, because only the caller can
+//! recover.
 //!
-//! The rules are client-go's but for one: a version that has expired ends it in every form. There, the same answer
-//! as an HTTP status is retried for ever.
+//! The rules are client-go's but for one: an expired version always ends it. client-go retries forever if the 410
+//! comes as an HTTP status.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
@@ -43,22 +43,22 @@ use crate::watcher::{
     WatchRequest,
 };
 
-/// Watches are opened at least this far apart, as client-go's. A watch that lasted longer is replaced at once.
+/// The shortest time between two watches, as in client-go. A watch that lasted longer is replaced at once.
 pub const RESTART_EVERY: Duration = Duration::from_secs(1);
 
-/// What a retry watcher tells.
+/// A change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<O> {
-    /// The server said ADDED: an object was created, or has begun to match the selectors.
+    /// `ADDED`: an object was created, or started to match the selectors.
     Added(O),
-    /// The server said MODIFIED.
+    /// `MODIFIED`.
     Modified(O),
-    /// The server said DELETED: an object is gone, or no longer matches; this is its last state.
+    /// `DELETED`: an object was deleted, or no longer matches; this is its last state.
     Deleted(O),
 }
 
 impl<O> Change<O> {
-    /// The word on the wire: `ADDED`, `MODIFIED` or `DELETED`.
+    /// The type on the wire: `ADDED`, `MODIFIED` or `DELETED`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Added(_) => "ADDED",
@@ -67,7 +67,7 @@ impl<O> Change<O> {
         }
     }
 
-    /// The object, as it is or as it was last.
+    /// The object: its current or its last state.
     pub const fn object(&self) -> &O {
         match self {
             Self::Added(object) | Self::Modified(object) | Self::Deleted(object) => object,
@@ -75,7 +75,7 @@ impl<O> Change<O> {
     }
 }
 
-/// A version to begin at that says nothing.
+/// A start version that is unset or `0`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("initial RV {:?} is not supported due to issues with underlying WATCH", version.as_str())]
 pub struct InvalidStartError {
@@ -97,14 +97,14 @@ enum State<O> {
     Closed {
         not_before: Option<Instant>,
     },
-    /// Kept here, so that a caller who gives up waiting does not make it begin anew.
+    /// Kept here, so that a cancelled call does not restart the request.
     Opening(Opening<O>),
     Open(Answer<O>),
     Ended,
 }
 
 impl<S: Source + ?Sized> RetryWatcher<S> {
-    /// Begins after a version. Neither none nor `0` names one.
+    /// Starts after a version, which must not be unset or `0`.
     pub fn new(source: Arc<S>, version: ResourceVersion) -> Result<Self, InvalidStartError> {
         if version.is_unset() || version.is_any() {
             return Err(InvalidStartError { version });
@@ -123,10 +123,10 @@ impl<S: Source + ?Sized> RetryWatcher<S> {
         &self.version
     }
 
-    /// The next change. An error is the last thing told: the version is too old, the server refuses, is at an older
-    /// state than the one already seen, or sends something that has no version or cannot be read.
+    /// The next change. An error is the last item: the version has expired, the server refuses, has gone back to an
+    /// older state, or sends an object without a version or one that cannot be decoded.
     ///
-    /// May be dropped at any await without losing a change.
+    /// Cancel safe: dropping the future loses no change.
     pub async fn next(&mut self) -> Option<Result<Change<S::Object>, Failure>> {
         poll_fn(|cx| self.poll(cx)).await
     }
@@ -154,7 +154,7 @@ impl<S: Source + ?Sized> RetryWatcher<S> {
                 },
                 State::Open(answer) => match answer.poll_next_unpin(cx) {
                     Poll::Ready(next) => next.unwrap_or(Input::Ended),
-                    // The server ends the watch; should it not, its connection is dead.
+                    // The server should have ended the watch; otherwise the connection is dead.
                     Poll::Pending => ready!(self.alarm.poll_late(opened, WATCH_TIMEOUT + WATCH_GRACE, cx)),
                 },
             };
@@ -186,7 +186,7 @@ impl<S: Source + ?Sized> RetryWatcher<S> {
             Input::Added(object) => self.changed(object, Change::Added),
             Input::Modified(object) => self.changed(object, Change::Modified),
             Input::Deleted(object) => self.changed(object, Change::Deleted),
-            // One without a version says nothing, and there is no watch from nowhere.
+            // A bookmark without a version is ignored.
             Input::Bookmark { version, .. } if version.is_unset() => None,
             Input::Bookmark { version, .. } => self.reach(version).err().map(Err),
             Input::Failed(failure) | Input::Undecodable(failure) => self.failed(failure),
@@ -205,7 +205,7 @@ impl<S: Source + ?Sized> RetryWatcher<S> {
         Some(self.reach(version).map(|()| change(object)))
     }
 
-    /// Moves on. A server that has gone back would tell what was told: that is the end.
+    /// Moves to a version. A server that has gone back would repeat changes: that ends the watcher.
     fn reach(&mut self, version: ResourceVersion) -> Result<(), Failure> {
         let from = std::mem::replace(&mut self.version, version.clone());
         if version.compare(&from) != Some(Ordering::Less) {
@@ -235,7 +235,7 @@ impl<S: Source + ?Sized> RetryWatcher<S> {
     }
 }
 
-/// A timer that is set anew for each wait.
+/// A timer that is reset for each wait.
 #[derive(Default)]
 struct Alarm(Option<Pin<Box<Sleep>>>);
 
@@ -249,7 +249,7 @@ impl Alarm {
         sleep.as_mut().poll(cx)
     }
 
-    /// Late when it has taken longer than `limit` from the time the watch was asked for.
+    /// Ready when more than `limit` has passed since the watch was opened.
     fn poll_late<O>(
         &mut self,
         asked: Option<Instant>,
@@ -261,7 +261,7 @@ impl Alarm {
     }
 }
 
-/// It holds nothing that must stay where it is.
+/// Nothing in it is pinned.
 impl<S: Source + ?Sized> Unpin for RetryWatcher<S> {}
 
 impl<S: Source + ?Sized> Stream for RetryWatcher<S> {
@@ -289,7 +289,7 @@ mod tests {
     use super::*;
     use crate::watcher::{ListRequest, Opening};
 
-    /// Answers each watch with the next line and writes down what was asked for and when.
+    /// Answers each watch with the next line and records the requests.
     struct Script {
         answers: Mutex<Vec<Line>>,
         asked: Mutex<Vec<String>>,
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// Runs until it ends or waits, and returns what it told and asked.
+    /// Runs until it ends or waits; returns the changes and the requests.
     async fn run(answers: Vec<Line>) -> (Vec<String>, Vec<String>) {
         let script = Arc::new(Script {
             answers: Mutex::new(answers),
@@ -446,7 +446,7 @@ mod tests {
         assert_eq!(*script.asked.lock(), ["0.0 s from 1", "60.0 s from 1"]);
     }
 
-    /// Takes its time to answer.
+    /// Delays its answer.
     struct Slow;
 
     impl Source for Slow {

@@ -1,19 +1,19 @@
-//! The store: the objects of a resource as they are known, for one writer and any number of readers.
+//! The store: the known objects of a resource, for one writer and any number of readers.
 //!
-//! In flow [`watcher::Event`](crate::watcher::Event)s; out flow [`Delta`]s to those who follow, and [`Snapshot`]s to
-//! those who look. A reader takes the current snapshot with two atomic operations, keeps it as long as it likes and
-//! sees one state; it waits for nobody, and nobody waits for it. The writer changes its own copy and publishes it.
+//! It takes [`watcher::Event`](crate::watcher::Event)s and produces [`Delta`]s for subscribers and [`Snapshot`]s for
+//! readers. A reader gets the current snapshot with two atomic operations, keeps it as long as it likes and sees one
+//! state; readers and the writer never wait for each other. The writer changes its own copy and publishes it.
 //!
-//! The first list becomes the store while it comes in. One that comes in later is compared with what is there: objects
-//! that have not changed keep their place and tell nothing, vanished ones become deletes with their last known state.
-//! Nothing of a list shows before all of it does.
+//! The first list becomes the store while it arrives. A later one is compared with the store: unchanged objects stay
+//! and produce no delta, missing ones become deletes with their last known state. A list becomes visible only when it
+//! is complete.
 //!
-//! Objects lie in numbered places; the order of keys, the table of keys and the indexes speak of them by number. All of
-//! them are trees or arrays in chunks that are copied when changed. An update copies the way to one place and touches
-//! nothing else. `cargo run --release --example store_reads` shows the store beside a hash map behind a lock.
+//! Objects are in numbered slots; the key order, the hash table of keys and the indexes refer to them by number. All
+//! of these are persistent trees or chunked arrays, copied on change: an update copies the path to one slot and
+//! nothing else. `cargo run --release --example store_reads` compares the store with a hash map behind a lock.
 //!
-//! A store of a kind gives out structs: [`Store<K>`] is [`Store::typed`] of any store, and what an informer of that kind
-//! has.
+//! A typed store returns structs: [`Store<K>`] is [`Store::typed`] of any store, and the store of an informer of that
+//! kind.
 //!
 //! ```
 //! # use watchkeeper_wire::{Object, ObjectOptions};
@@ -76,26 +76,26 @@ pub use index::{IndexExistsError, IndexFn, NAMESPACE_INDEX, UnknownIndexError};
 pub use snapshot::Snapshot;
 pub(crate) use snapshot::Walk;
 
-/// Changes each object once before it is stored, and the last state of one that is deleted: subscribers see nothing
-/// else. It must keep the object's name, namespace, uid and version.
+/// Changes each object once before it is stored, and the last state of a deleted one; subscribers see only the
+/// result. It must keep the object's name, namespace, uid and version.
 pub type Transform = Arc<dyn Fn(Object) -> Object + Send + Sync>;
 
 /// A reader of a store. Clones are cheap and read the same store.
 ///
-/// `Store` gives out [`Object`]s, `Store<Pod>` gives out `Arc<Pod>`: decoded when it is first read, once for all who
-/// read it.
+/// `Store` returns [`Object`]s, `Store<Pod>` returns `Arc<Pod>`s, which are decoded once, when first read, and
+/// shared.
 pub struct Store<K: View = Untyped> {
     shared: Arc<Shared>,
     kept: K::Kept,
 }
 
-/// The one who changes a store. What it does is seen after [`Writer::publish`].
+/// The writer of a store. Its changes become visible with [`Writer::publish`].
 pub struct Writer {
     shared: Arc<Shared>,
     sources: Vec<Part>,
     transform: Option<Transform>,
-    /// What was shown before, until something else is shown. A reader who looks at it for a moment is then not the last
-    /// to hold it: to free what the writer has made takes longer than the look, and may wait for the writer.
+    /// The previous snapshot, until the next one is published. It keeps a reader with a brief look from being the
+    /// last holder: freeing a snapshot takes long and may wait for the writer.
     shown_before: Option<Arc<Snapshot>>,
 }
 
@@ -103,40 +103,40 @@ pub struct Writer {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unexpected key format: {text:?}")]
 pub struct InvalidKeyError {
-    /// What was given.
+    /// The text given.
     pub text: String,
 }
 
-/// The store is no longer fed: its informer has ended, and what is waited for will never come.
+/// The store is no longer fed because its informer has ended; what is waited for will never come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the store is no longer fed")]
 pub struct StoreEndedError;
 
-/// A store did not come to a version in time.
+/// The store did not reach a version in time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the store is at version {:?}, not at {:?}{}", reached.as_str(), wanted.as_str(), if *ended { ", and no longer fed" } else { "" })]
 pub struct NotReachedError {
     /// The version waited for.
     pub wanted: ResourceVersion,
-    /// The version of the store when time was up.
+    /// The version of the store at the timeout.
     pub reached: ResourceVersion,
-    /// Whether the store is no longer fed, so that it never will.
+    /// True if the store is no longer fed.
     pub ended: bool,
 }
 
 #[derive(Debug)]
 struct Shared {
     current: ArcSwap<Snapshot>,
-    /// The next snapshot. Readers never come here; only the writer does, and those who add an index.
+    /// The next snapshot. Only the writer and callers that add an index lock this.
     next: Mutex<Snapshot>,
     published: Notify,
-    /// Whether the writer is gone.
+    /// True if the writer was dropped.
     ended: AtomicBool,
-    /// The structs of those who read objects as such, by type.
+    /// The decoded structs, by type.
     decoded: Mutex<Vec<(TypeId, Arc<Decoded>)>>,
 }
 
-/// What one watcher feeds into the store: everything, or one namespace.
+/// The part of the store one watcher feeds: everything, or one namespace.
 #[derive(Debug, Default)]
 struct Part {
     namespace: Option<String>,
@@ -144,20 +144,20 @@ struct Part {
     list: Option<List>,
 }
 
-/// A list that is coming in.
+/// A list in progress.
 #[derive(Debug)]
 enum List {
-    /// There is nothing to compare it with.
+    /// The store is empty: there is nothing to compare with.
     First(FirstList),
     Again(Relist),
 }
 
-/// A new store that is fed by one watcher.
+/// A new store, fed by one watcher.
 pub fn new() -> (Store, Writer) {
     with_parts(vec![Part::default()])
 }
 
-/// A new store that is fed by one watcher for each of these namespaces, in this order. An empty name means all.
+/// A new store, fed by one watcher per namespace, in this order. An empty name means all.
 pub fn for_namespaces(namespaces: &[String]) -> (Store, Writer) {
     let part = |namespace: &String| Part {
         namespace: Some(namespace.clone()).filter(|namespace| !namespace.is_empty()),
@@ -188,7 +188,7 @@ fn with_parts(sources: Vec<Part>) -> (Store, Writer) {
 }
 
 impl Store {
-    /// The same store, read as structs of a kind.
+    /// The same store with its objects decoded as a kind.
     pub fn typed<K: View>(&self) -> Store<K> {
         Store {
             shared: self.shared.clone(),
@@ -196,7 +196,7 @@ impl Store {
         }
     }
 
-    /// The structs of a type, which all who read it share.
+    /// The decoded structs of a type, shared by all readers.
     pub(crate) fn decoded_as(&self, kind: TypeId) -> Arc<Decoded> {
         let mut decoded = self.shared.decoded.lock();
         if let Some((_, known)) = decoded.iter().find(|(known, _)| *known == kind) {
@@ -207,21 +207,21 @@ impl Store {
         new
     }
 
-    /// How many versions of objects did not decode, for all who read structs.
+    /// The number of versions that did not decode, over all types.
     pub(crate) fn decode_failures(&self) -> u64 {
         let decoded = self.shared.decoded.lock();
         decoded.iter().map(|(_, decoded)| decoded.failures()).sum()
     }
 }
 
-/// Reading objects. Those that do not decode are left out; [`Store::undecodable`] names them.
+/// Reading. Objects that do not decode are left out; [`Store::undecodable`] names them.
 impl<K: View> Store<K> {
-    /// One object at this moment.
+    /// One object.
     pub fn get(&self, key: &ObjectKey) -> Option<K::Handle> {
         self.find(key.namespace(), key.name())
     }
 
-    /// One object by its namespace, empty for cluster scope, and its name.
+    /// One object by namespace (empty for cluster scope) and name.
     pub fn find(&self, namespace: &str, name: &str) -> Option<K::Handle> {
         let current = self.shared.current.load();
         K::read(&self.kept, current.find(namespace, name)?, Some(&current))
@@ -233,25 +233,25 @@ impl<K: View> Store<K> {
         Ok(self.get(&key))
     }
 
-    /// All objects, in the order of their keys.
+    /// All objects, sorted by key.
     pub fn list(&self) -> Vec<K::Handle> {
         let state = self.snapshot();
         self.read_all(&state, state.iter())
     }
 
-    /// The objects of one namespace, in the order of their names.
+    /// The objects of one namespace, sorted by name.
     pub fn in_namespace(&self, namespace: &str) -> Vec<K::Handle> {
         let state = self.snapshot();
         self.read_all(&state, state.in_namespace(namespace))
     }
 
-    /// The objects whose labels a selector matches. Reads the labels of every object; an index does not.
+    /// The objects that match a label selector. Reads the labels of every object; an index does not.
     pub fn select(&self, selector: &LabelSelector) -> Vec<K::Handle> {
         let state = self.snapshot();
         self.read_all(&state, state.select(selector))
     }
 
-    /// The objects an index has under a value, in the order of their keys.
+    /// The objects with a value in an index, sorted by key.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<K::Handle>, UnknownIndexError> {
         let state = self.snapshot();
         Ok(self.read_all(&state, state.by_index(index, value)?))
@@ -262,8 +262,8 @@ impl<K: View> Store<K> {
         objects.filter_map(read).collect()
     }
 
-    /// Adds an index over the objects that are here and those to come: each is found under the values that `function`
-    /// finds in it, which must be the same for the same object.
+    /// Adds an index over existing and future objects. `function` returns the values of an object, and must return
+    /// the same values for the same object.
     pub fn add_index(
         &self,
         name: &str,
@@ -279,7 +279,7 @@ impl<K: View> Store<K> {
         )
     }
 
-    /// The same store, its objects as they are.
+    /// The same store with its objects undecoded.
     pub fn untyped(&self) -> Store {
         Store {
             shared: self.shared.clone(),
@@ -287,7 +287,7 @@ impl<K: View> Store<K> {
         }
     }
 
-    /// The store at this moment: one state for several reads, its objects as they are.
+    /// The current snapshot: one state for several reads, with undecoded objects.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.shared.current.load_full()
     }
@@ -299,7 +299,7 @@ impl<K: View> Store<K> {
                 name: name.to_owned(),
             });
         }
-        // The writer may hold changes it has not published yet: the index is built over both states.
+        // The writer may have unpublished changes: the index is built over both states.
         let mut current = Snapshot::clone(&self.shared.current.load());
         next.add_index(name, function.clone());
         current.add_index(name, function);
@@ -320,12 +320,12 @@ impl<K: View> Store<K> {
         self.wait_until(Snapshot::is_synced).await
     }
 
-    /// Waits until every change up to a version is in, and returns that state: give it the version a write has
-    /// returned to read your own writes. Versions without an order are only met exactly.
+    /// Waits until the store has every change up to a version, and returns that state. With the version a write
+    /// returned, this reads your own writes. Versions without an order must match exactly.
     ///
-    /// No longer than this, because it may never come: a write of an object that is not selected is not told, and the
-    /// store learns of its version with the next change or bookmark, which may be a minute away; and a watch may be
-    /// stalled. The error says how far the store is.
+    /// The wait is limited, because the version may never arrive: a write of an object that is not selected produces
+    /// no event, the store learns of its version only with the next change or bookmark, which may be a minute away,
+    /// and a watch may be stalled. The error has the version of the store.
     pub async fn wait_for(
         &self,
         version: &ResourceVersion,
@@ -344,7 +344,7 @@ impl<K: View> Store<K> {
         })
     }
 
-    /// Waits until a snapshot satisfies a condition. Once the store is no longer fed, the last one has to.
+    /// Waits until a snapshot meets a condition. Fails if the store is no longer fed and its last snapshot does not.
     pub async fn wait_until(
         &self,
         condition: impl Fn(&Snapshot) -> bool,
@@ -353,7 +353,7 @@ impl<K: View> Store<K> {
             let published = self.shared.published.notified();
             tokio::pin!(published);
             published.as_mut().enable();
-            // Read before the snapshot, which is the last one if this is so.
+            // Read before the snapshot: if it is set, the snapshot is the last one.
             let ended = self.shared.ended.load(atomic::Ordering::Acquire);
             let snapshot = self.snapshot();
             if condition(&snapshot) {
@@ -367,14 +367,14 @@ impl<K: View> Store<K> {
     }
 }
 
-/// What does not decode.
+/// Decoding failures.
 impl<K: ResourceType> Store<K> {
-    /// The objects that are here, were read and do not decode. Each was reported in the log once.
+    /// The objects in the store that were read and do not decode. Each was logged once.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.kept.undecodable(&self.snapshot())
     }
 
-    /// The structs that are kept beside the objects.
+    /// The cache of decoded structs.
     pub fn decoded(&self) -> &Decoded {
         &self.kept
     }
@@ -398,22 +398,22 @@ impl Writer {
         }
     }
 
-    /// How many watchers feed this store.
+    /// The number of watchers that feed this store.
     pub fn parts(&self) -> usize {
         self.sources.len()
     }
 
-    /// The namespace the watcher of this number looks at; `None` for all.
+    /// The namespace of a watcher; `None` for all.
     pub fn namespace(&self, part: usize) -> Option<&str> {
         self.sources[part].namespace.as_deref()
     }
 
-    /// Changes every object that is stored from now on.
+    /// Sets the transform of all objects stored from now on.
     pub fn set_transform(&mut self, transform: Transform) {
         self.transform = Some(transform);
     }
 
-    /// One event of the watcher of this number. What it changes is appended to `deltas`.
+    /// Applies one event of a watcher. Its changes are appended to `deltas`.
     pub fn apply(&mut self, part: usize, event: Event<Object>, deltas: &mut Vec<Delta>) {
         let mut next = self.shared.next.lock();
         let is_only = self.sources.len() == 1;
@@ -448,15 +448,15 @@ impl Writer {
         }
     }
 
-    /// The watcher of this number was sent an object that cannot be read; if not even its key, there is none. What
-    /// is known of the object stays, whatever list it is missing from.
+    /// A watcher received an object that cannot be decoded; `key` is `None` if not even the key could be read. Its
+    /// last known state stays, even if it is missing from a list.
     pub fn unread(&mut self, part: usize, key: Option<ObjectKey>) {
         if let Some(list) = &mut self.sources[part].list {
             list.unread(key, &self.shared.next.lock());
         }
     }
 
-    /// Shows what was applied since the last time.
+    /// Makes the changes since the last call visible.
     pub fn publish(&mut self) {
         let mut next = self.shared.next.lock();
         next.synced = self.sources.iter().all(|source| !source.version.is_unset());
@@ -491,7 +491,7 @@ impl Drop for Writer {
 }
 
 impl Part {
-    /// Events without a version say nothing about how far this has come.
+    /// Moves to a version; events without one are ignored.
     fn reach(&mut self, version: ResourceVersion) {
         if !version.is_unset() {
             self.version = version;
@@ -500,7 +500,7 @@ impl Part {
 }
 
 impl List {
-    /// `is_only`: nobody else changes the store before the list is complete.
+    /// `is_only`: no other watcher changes the store before the list is complete.
     fn begin(store: &Snapshot, is_only: bool) -> Self {
         match is_only && store.is_empty() {
             true => Self::First(FirstList::new(store)),
@@ -508,7 +508,7 @@ impl List {
         }
     }
 
-    /// One object, which `transform` changes unless the store has it already.
+    /// Adds an object, transformed unless the store already has this version.
     fn add(&mut self, object: Object, store: &Snapshot, transform: Option<&Transform>) {
         match self {
             Self::First(list) => list.add(transformed(object, transform)),
@@ -516,7 +516,7 @@ impl List {
         }
     }
 
-    /// An object that was listed and has gone before the list was complete.
+    /// An object that was listed and deleted before the list was complete.
     fn remove(&mut self, object: Object) {
         match self {
             Self::First(list) => list.remove(&object),
@@ -524,7 +524,7 @@ impl List {
         }
     }
 
-    /// An object that was listed and cannot be read.
+    /// An object that was listed and cannot be decoded.
     fn unread(&mut self, key: Option<ObjectKey>, store: &Snapshot) {
         let relist = match self {
             Self::First(list) => list.to_relist(store),
@@ -533,7 +533,7 @@ impl List {
         *self = Self::Again(relist.and_unread(key));
     }
 
-    /// Changes the store as the complete list says.
+    /// Applies the complete list to the store.
     fn finish(self, next: &mut Snapshot, namespace: Option<&str>, cause: Cause, deltas: &mut Vec<Delta>) {
         let relist = match self {
             Self::First(list) if next.is_empty() => return list.become_store(next, cause, deltas),
@@ -553,7 +553,7 @@ fn transformed(object: Object, transform: Option<&Transform>) -> Object {
     }
 }
 
-/// Puts an object in that the server has sent as added or changed; tells nothing if it was known.
+/// Stores an added or modified object; returns no delta if the store already has it.
 fn put(next: &mut Snapshot, object: Object) -> Option<Delta> {
     let cause = Cause::Watch;
     match next.put(object.clone()) {
@@ -567,7 +567,7 @@ fn put(next: &mut Snapshot, object: Object) -> Option<Delta> {
     }
 }
 
-/// Changes a store as a delta says.
+/// Applies a delta to a store.
 fn follow(next: &mut Snapshot, delta: &Delta) {
     match delta {
         Delta::Added { object, .. } => next.put(object.clone()),

@@ -1,7 +1,7 @@
-//! How the objects of a store are read: as they are, or as structs of their kind.
+//! The view of a store's objects: undecoded, or as structs of their kind.
 //!
-//! Stores, informers and subscriptions have the kind as a parameter. Without one they give out [`Object`]s, of any kind,
-//! as bytes with a header. With one they give out `Arc<K>`, decoded when it is first read ([`crate::decoded`]).
+//! Stores, informers and subscriptions have the kind as a type parameter. By default they return [`Object`]s of any
+//! kind, as bytes with a header. With a kind they return `Arc<K>`, decoded when first read ([`crate::decoded`]).
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -18,30 +18,30 @@ use crate::store::{Snapshot, Store};
 
 /// A kind, or [`Untyped`]. Every [`ResourceType`] is one.
 pub trait View: Sized + Send + Sync + 'static {
-    /// What readers are given: `Arc<K>`, or the [`Object`] itself.
+    /// The type readers get: `Arc<K>`, or the [`Object`] itself.
     type Handle: Clone + Send + Sync + 'static;
 
-    /// What is kept beside the objects.
+    /// The cache kept beside the objects.
     #[doc(hidden)]
     type Kept: Clone + fmt::Debug + Send + Sync + 'static;
 
     #[doc(hidden)]
     fn kept(store: &Store) -> Self::Kept;
 
-    /// `None` for an object that does not decode. `state` is where the object was read.
+    /// Returns `None` for an object that does not decode. `state` is the snapshot it was read from.
     #[doc(hidden)]
     fn read(kept: &Self::Kept, object: &Object, state: Option<&Snapshot>) -> Option<Self::Handle>;
 
-    /// A change as a reader is told it; `None` if it is not.
+    /// A change as a subscriber receives it; `None` if it receives nothing.
     #[doc(hidden)]
     fn translate(kept: &Self::Kept, delta: Delta, last: &mut LastRead<Self>) -> Option<Delta<Self::Handle>>;
 }
 
-/// Objects as a subscriber was last told them, where what they are now does not decode. Nearly always empty.
+/// The last decodable state of objects that no longer decode, as the subscriber received it. Nearly always empty.
 #[doc(hidden)]
 pub type LastRead<K> = HashMap<ObjectKey, <K as View>::Handle>;
 
-/// Objects of any kind, as they are.
+/// Undecoded objects of any kind.
 #[derive(Clone, Copy, Debug)]
 pub enum Untyped {}
 
@@ -69,7 +69,7 @@ impl<K: ResourceType> View for K {
     }
 
     fn read(decoded: &Arc<Decoded>, object: &Object, state: Option<&Snapshot>) -> Option<Arc<K>> {
-        // Kept by the type that asks: it is always that one.
+        // The cache is per type, so the downcast succeeds.
         decoded.get(object, state, decode::<K>)?.downcast().ok()
     }
 
@@ -88,7 +88,7 @@ impl<K: ResourceType> View for K {
             Delta::Updated { old, new, cause } => match (before(&old), read(&new)) {
                 (Some(old), Some(new)) => Some(Delta::Updated { old, new, cause }),
                 (None, Some(object)) => Some(Delta::Added { object, cause }),
-                // It stays as it was told, until it can be read again or is gone.
+                // The subscriber keeps the last state until the object decodes again or is deleted.
                 (Some(old), None) => {
                     last_read.insert(new.key(), old);
                     None

@@ -1,7 +1,7 @@
-//! Waiting for an object to be as one wants it.
+//! Waits until an object meets a condition.
 //!
-//! In flows an informer, a key and a condition; out flows the object that satisfies it, or why it did not in time.
-//! The informer heals what breaks, so a lost connection does not end a wait.
+//! Takes an informer, a key and a condition; returns the object that meets it, or the reason it did not in time. The
+//! informer recovers from failures, so a lost connection does not end a wait.
 //!
 //! ```no_run
 //! # use std::time::Duration;
@@ -28,28 +28,28 @@ use watchkeeper_wire::Object;
 use crate::informer::{Health, Informer};
 use crate::view::View;
 
-/// Time was up, or the informer has ended.
+/// The timeout passed, or the informer has ended.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{key} is not {what} after {within:?} ({health})")]
 pub struct WaitError {
-    /// Which object.
+    /// The object's key.
     pub key: ObjectKey,
-    /// What was waited for.
+    /// The condition.
     pub what: String,
-    /// For how long.
+    /// The timeout.
     pub within: Duration,
-    /// How the informer was doing.
+    /// The health of the informer.
     pub health: Health,
 }
 
-/// Something an object, or its absence, can satisfy. Conditions join with [`Condition::and`], [`Condition::or`] and
+/// A condition on an object or its absence. Conditions combine with [`Condition::and`], [`Condition::or`] and
 /// [`Condition::not`].
 pub struct Condition {
     what: String,
     holds: Box<Test>,
 }
 
-/// Looks at an object, or at its absence.
+/// Tests an object or its absence.
 type Test = dyn Fn(Option<&Object>) -> bool + Send + Sync;
 
 impl Condition {
@@ -64,12 +64,12 @@ impl Condition {
         }
     }
 
-    /// The object is there.
+    /// The object exists.
     pub fn exists() -> Self {
         Self::new("there", |object| object.is_some())
     }
 
-    /// The object of this uid is gone, even if another has taken its name.
+    /// The object of this uid was deleted, even if another one has its name.
     pub fn deleted(uid: impl Into<String>) -> Self {
         let uid = uid.into();
         Self::new("deleted", move |object| {
@@ -77,7 +77,7 @@ impl Condition {
         })
     }
 
-    /// An entry of `status.conditions` has this status, as `kubectl wait --for=condition=Ready` asks.
+    /// An entry of `status.conditions` has this status, as in `kubectl wait --for=condition=Ready`.
     pub fn status_condition(kind: impl Into<String>, status: impl Into<String>) -> Self {
         let (kind, status) = (kind.into(), status.into());
         let what = format!("{kind}={status}");
@@ -102,19 +102,19 @@ impl Condition {
         })
     }
 
-    /// Both hold.
+    /// Both must hold.
     pub fn and(self, other: Self) -> Self {
         let what = format!("{} and {}", self.what, other.what);
         Self::new(what, move |object| (self.holds)(object) && (other.holds)(object))
     }
 
-    /// One of both holds.
+    /// Either must hold.
     pub fn or(self, other: Self) -> Self {
         let what = format!("{} or {}", self.what, other.what);
         Self::new(what, move |object| (self.holds)(object) || (other.holds)(object))
     }
 
-    /// It does not hold.
+    /// It must not hold.
     #[allow(
         clippy::should_implement_trait,
         reason = "reads as a sentence beside `and` and `or`"
@@ -123,7 +123,7 @@ impl Condition {
         Self::new(format!("not {}", self.what), move |object| !(self.holds)(object))
     }
 
-    /// Whether it holds now.
+    /// True if it holds now.
     pub fn holds(&self, object: Option<&Object>) -> bool {
         (self.holds)(object)
     }
@@ -135,8 +135,8 @@ impl std::fmt::Debug for Condition {
     }
 }
 
-/// Waits until an object satisfies a condition, but no longer than this, nor than the informer runs. `None` is the
-/// absence that satisfies it.
+/// Waits up to `within` until an object meets a condition, or the informer ends. `None` means that its absence meets
+/// it.
 pub async fn wait_for<K: View>(
     informer: &Informer<K>,
     key: &ObjectKey,
@@ -192,7 +192,7 @@ mod tests {
         assert!(!check(Condition::status_condition("Ready", "True"), Some(&there)));
     }
 
-    /// Asks for something that no server has.
+    /// Asks for a resource no server has.
     struct Wrong;
 
     impl Source for Wrong {

@@ -1,7 +1,7 @@
-//! The watcher: lists, then watches, and heals whatever breaks, so that its user sees one endless story.
+//! The watcher: lists, then watches, and recovers from failures, so that its user sees one endless stream.
 //!
-//! In flow lists and watch streams from a [`Source`]; out flow [`Event`]s and the failures that were dealt with.
-//! It keeps no object: that is the reflector's part. It gives up only when the request itself is wrong.
+//! It turns the lists and watches of a [`Source`] into [`Event`]s, and reports the failures it recovers from. It
+//! keeps no objects; that is the reflector's job. It gives up only if the request itself is invalid.
 
 mod backoff;
 mod failure;
@@ -30,42 +30,42 @@ pub use machine::{
 
 pub use source::{Answer, Opening, Source};
 
-/// 500, as client-go: servers see a familiar load.
+/// The page size, as in client-go, so that servers see a familiar load.
 pub const PAGE_SIZE: u32 = 500;
 
-/// Five minutes, as client-go; each watch lasts between this and twice as long.
+/// The shortest duration of a watch, as in client-go; each lasts between this and twice as long.
 pub const WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// What happened to the objects.
+/// A change of the watched objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<O> {
-    /// A list begins: what follows up to `InitDone` is everything there is. A second `Init` starts anew.
+    /// A list starts: the objects up to `InitDone` are all there are. A second `Init` starts again.
     Init,
     /// An object of the list. Of two with the same name the later one counts.
     InitApply(O),
-    /// The list is complete and shows the state at this version. Objects not in it are gone, but for those that
-    /// could not be read ([`Failure::Undecodable`]): they exist, in a state nobody knows.
+    /// The list is complete and shows the state at this version. Objects that are not in it were deleted, except for
+    /// those that could not be decoded ([`Failure::Undecodable`]): they exist in an unknown state.
     InitDone(ResourceVersion),
-    /// The server said ADDED: the object was created, or has begun to match the selectors.
+    /// `ADDED`: the object was created, or started to match the selectors.
     Added(O),
-    /// The server said MODIFIED.
+    /// `MODIFIED`.
     Modified(O),
-    /// The server said DELETED: the object is gone, or no longer matches; this is its last state.
+    /// `DELETED`: the object was deleted, or no longer matches; this is its last state.
     Deleted(O),
     /// Nothing else happened up to this version.
     Progress(ResourceVersion),
 }
 
-/// How a watcher lists and watches.
+/// Options of list and watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// How the initial objects are asked for.
+    /// The way the initial objects are requested.
     pub initial_list: InitialList,
-    /// How fresh the first list must be. Later ones are never older than what was seen.
+    /// The consistency of the first list. Later lists are never older than what was seen.
     pub list_semantic: ListSemantic,
-    /// How many objects a page of a plain list has; `None` asks for all at once.
+    /// The page size of a plain list; `None` requests all at once.
     pub page_size: Option<u32>,
-    /// How long a watch lasts at least before the server ends it.
+    /// The shortest duration of a watch before the server ends it.
     pub timeout: Duration,
 }
 
@@ -81,7 +81,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The defaults, but for a list in pages in place of a streaming one.
+    /// The defaults, with a paged list instead of a streaming one.
     pub fn paged() -> Self {
         Self {
             initial_list: InitialList::Paged,
@@ -90,50 +90,50 @@ impl Config {
     }
 }
 
-/// How the initial objects are asked for.
+/// The way the initial objects are requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InitialList {
-    /// As the beginning of the watch (`sendInitialEvents`). Where a server cannot do it, the watcher notices,
-    /// lists instead, and remembers, for the other watchers of the client as well.
+    /// As the beginning of the watch (`sendInitialEvents`). If the server does not support it, the watcher lists
+    /// instead, and remembers that for all watchers of the client.
     #[default]
     Streaming,
-    /// A list in pages, then a watch.
+    /// A paged list, then a watch.
     Paged,
 }
 
-/// How fresh a list must be.
+/// The consistency of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListSemantic {
     /// The most recent state.
     #[default]
     MostRecent,
-    /// Any state the server has at hand: cheaper for it, and possibly old.
+    /// Any state the server has cached: cheaper for it, and possibly old.
     Any,
 }
 
-/// What to ask for in a list.
+/// The parameters of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListRequest {
-    /// At most so many objects.
+    /// The largest number of objects.
     pub limit: Option<u32>,
-    /// Where the last page ended; empty on the first.
+    /// The continue token; empty on the first page.
     pub continue_token: String,
     /// Not older than this; unset is the most recent state, `0` any.
     pub version: ResourceVersion,
 }
 
-/// What to ask for in a watch. Bookmarks are always asked for: they keep a quiet watch from expiring.
+/// The parameters of a watch. Bookmarks are always requested: they keep the version of a quiet watch from expiring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchRequest {
     /// Changes after this; with `initial_events`, objects not older than this.
     pub version: ResourceVersion,
-    /// Whether to begin with all objects and a bookmark at their end.
+    /// True to start with all objects and a bookmark after them.
     pub initial_events: bool,
-    /// When the server shall end the watch.
+    /// The time after which the server ends the watch.
     pub timeout: Duration,
 }
 
-/// What the watcher reads of an object.
+/// The part of an object the watcher reads.
 pub trait Versioned {
     /// `metadata.resourceVersion`.
     fn resource_version(&self) -> &str;
@@ -145,38 +145,38 @@ impl Versioned for watchkeeper_wire::Object {
     }
 }
 
-/// Lists and watches, for ever. Drive it with [`Watcher::next`], or as the stream that it is.
+/// Lists and watches forever. Use [`Watcher::next`], or the `Stream` implementation.
 pub struct Watcher<S: Source + ?Sized> {
     source: Arc<S>,
     machine: Machine,
     doing: Doing<S::Object>,
-    /// An event that waits until the report before it was taken.
+    /// An event held back until the failure before it was delivered.
     held: Option<Event<S::Object>>,
     alarm: Alarm,
-    /// Whether the last thing told was a failure.
+    /// True if a failure was delivered last.
     failing: bool,
-    /// Whether somebody has listened since the last thing was received.
+    /// True if the caller has polled since the last input.
     listening: bool,
-    /// How many events the open watch has brought, for the log.
+    /// The number of events of the open watch, for the log.
     items: u64,
 }
 
-/// What the watcher waits for.
+/// The state of the watcher.
 enum Doing<O> {
-    /// The time of the next request.
+    /// Waiting for the time of the next request.
     Pausing(Instant, Next),
-    /// The beginning of an answer.
+    /// Waiting for the beginning of an answer.
     Opening(Opening<O>),
-    /// The rest of it.
+    /// Reading the answer.
     Reading(Answer<O>),
-    /// Nothing more.
+    /// Finished.
     Stopped,
 }
 
 impl<S: Source + ?Sized> Unpin for Watcher<S> {}
 
 impl<S: Source + ?Sized> Watcher<S> {
-    /// Asks for nothing before it is driven.
+    /// Sends nothing before it is polled.
     pub fn new(source: Arc<S>, config: Config) -> Self {
         let mut machine = machine(&*source, config);
         let doing = Doing::Pausing(now(), machine.start());
@@ -192,8 +192,8 @@ impl<S: Source + ?Sized> Watcher<S> {
         }
     }
 
-    /// Begins with what happened after a version, for those who know everything up to it. Should that be too old,
-    /// the failure says so, and a list follows.
+    /// Starts with the changes after a known version. If that has expired, it is reported as a failure and a list
+    /// follows.
     pub fn resume_from(source: Arc<S>, config: Config, version: ResourceVersion) -> Self {
         let mut watcher = Self::new(source, config);
         watcher.machine = machine(&*watcher.source, config);
@@ -202,9 +202,9 @@ impl<S: Source + ?Sized> Watcher<S> {
         watcher
     }
 
-    /// The next event, or a failure that is being dealt with. `None` after a failure that cannot be.
+    /// The next event, or a failure that is being retried. `None` after a failure that cannot be.
     ///
-    /// May be dropped at any await without losing an event.
+    /// Cancel safe: dropping the future loses no event.
     pub async fn next(&mut self) -> Option<Result<Event<S::Object>, Failure>> {
         poll_fn(|context| self.poll_next_event(context)).await
     }
@@ -214,12 +214,12 @@ impl<S: Source + ?Sized> Watcher<S> {
         self.machine.version()
     }
 
-    /// Why the list that has begun replaces a watch; `None` for a first list and outside of one.
+    /// The failure that caused the list in progress; `None` for a first list and outside of one.
     pub fn relist_reason(&self) -> Option<&Failure> {
         self.machine.relist_reason()
     }
 
-    /// [`Watcher::next`] for those who poll several.
+    /// [`Watcher::next`] as a poll function.
     pub fn poll_next_event(
         &mut self,
         context: &mut Context<'_>,
@@ -242,14 +242,14 @@ impl<S: Source + ?Sized> Watcher<S> {
             self.follow(output.next, clock::after(now, output.after));
             let recovered = self.note_failure(opened, output.event.is_some(), output.report.is_some());
             match (output.event, output.report) {
-                // Whoever was told of a failure is told of its end, even if nothing has happened meanwhile.
+                // After a failure, the recovery is reported even if there was no event.
                 (None, None) if recovered => {
                     return Poll::Ready(Some(Ok(Event::Progress(self.version().clone()))));
                 }
                 (None, None) => {}
                 (Some(event), None) => return Poll::Ready(Some(Ok(event))),
                 (None, Some(failure)) => return Poll::Ready(Some(Err(failure))),
-                // A list older than what was known says both: first the warning, then the list.
+                // A list older than the known state: first the warning, then the list.
                 (Some(event), Some(failure)) => {
                     self.held = Some(event);
                     return Poll::Ready(Some(Err(failure)));
@@ -258,7 +258,7 @@ impl<S: Source + ?Sized> Watcher<S> {
         }
     }
 
-    /// The next thing the machine has to know. `None` when it has stopped.
+    /// The next input of the machine. `None` when it has stopped.
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Option<Input<S::Object>>> {
         loop {
             let received = match &mut self.doing {
@@ -279,7 +279,7 @@ impl<S: Source + ?Sized> Watcher<S> {
                     .poll_next_unpin(context)
                     .map(|input| input.unwrap_or(Input::Ended)),
             };
-            // Silence counts while somebody listens: the caller may have been busy with the last event for long.
+            // Silence counts only while the caller polls: it may have been busy with the last event for long.
             let listened = std::mem::replace(&mut self.listening, received.is_pending());
             if self.listening && !listened {
                 self.machine.asked(now());
@@ -295,7 +295,7 @@ impl<S: Source + ?Sized> Watcher<S> {
         }
     }
 
-    /// Logs the end of a watch, as client-go at the same level.
+    /// Logs the end of a watch, at client-go's level.
     fn log(&mut self, input: &Input<S::Object>) {
         match input {
             Input::Opened => self.items = 0,
@@ -310,14 +310,14 @@ impl<S: Source + ?Sized> Watcher<S> {
         }
     }
 
-    /// Keeps track of whether the last thing told was a failure. Returns whether a watch was opened after one.
+    /// Tracks whether a failure was delivered last. Returns true if a watch was opened after one.
     fn note_failure(&mut self, opened: bool, event: bool, report: bool) -> bool {
         let recovered = self.failing && opened && self.machine.is_watching();
         self.failing = report || (self.failing && !event && !recovered);
         recovered
     }
 
-    /// Sends the request that was waited for.
+    /// Sends the pending request.
     fn ask(&mut self) {
         let Doing::Pausing(_, next) = std::mem::replace(&mut self.doing, Doing::Stopped) else {
             return;
@@ -376,7 +376,7 @@ impl Alarm {
     }
 }
 
-/// A machine that does not try what the source is known not to have.
+/// A machine that does not try streaming lists if the source is known to lack them.
 fn machine(source: &(impl Source + ?Sized), config: Config) -> Machine {
     let initial_list = match source.has_streaming_lists() {
         true => config.initial_list,

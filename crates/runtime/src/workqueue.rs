@@ -1,9 +1,9 @@
-//! client-go's work queue, method by method, for code and habits that come from Go.
+//! client-go's work queue, method by method, for code moved from Go.
 //!
-//! [`WorkQueue`] is client-go's plain, delaying and rate limiting queue in one, with the same words and the same
-//! behaviour, including what surprises: `done` without `get` queues an item twice, `add` leaves a pending
-//! `add_after` in place, `shut_down_with_drain` waits for items being processed but not for items queued. New code
-//! is better off with [`crate::queue::Queue`], whose guard cannot be forgotten and whose drain means empty.
+//! [`WorkQueue`] is client-go's plain, delaying and rate limiting queue in one, with the same names and semantics,
+//! including the surprising ones: `done` without `get` queues an item twice, `add` leaves a pending `add_after` in
+//! place, `shut_down_with_drain` waits for items being processed but not for queued ones. New code should use
+//! [`crate::queue::Queue`], whose guard cannot be forgotten and whose drain means empty.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -21,11 +21,11 @@
 //! # }
 //! ```
 //!
-//! What is left out on purpose:
+//! Intentional differences:
 //! - `add_after` never blocks. client-go's blocks when a channel of 1000 is full; there is no channel here.
 //! - A delayed item appears when it is due. client-go's may be up to 10 s late, when its loop misses a wake-up.
 //! - Two callers of `shut_down_with_drain` both return. client-go wakes only one of them.
-//! - `get` on an empty queue waits; Go's runtime ends a program in which everybody waits.
+//! - `get` on an empty queue waits; Go's runtime ends a program in which all goroutines wait.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -44,17 +44,17 @@ mod waiting;
 
 use waiting::Waiting;
 
-/// client-go's `TypedRateLimitingInterface`: everything its three kinds of queue can do.
+/// client-go's `TypedRateLimitingInterface`: the methods of its three kinds of queue.
 pub struct WorkQueue<T> {
     state: Mutex<State<T>>,
-    /// An item can be got, or the queue is shutting down.
+    /// Signals an available item, or the shutdown.
     changed: Notify,
-    /// Nothing is processed, or the drain was called off.
+    /// Signals that nothing is being processed, or that the drain was cancelled.
     drained: Notify,
 }
 
 struct State<T> {
-    /// The order in which items are handed out. Each should be dirty and not processed.
+    /// The order of hand-out. Each item should be dirty and not processing.
     queue: VecDeque<T>,
     /// Items that need processing.
     dirty: HashSet<T, RandomState>,
@@ -78,7 +78,7 @@ impl<T: Hash + Eq + Clone + Send + 'static> WorkQueue<T> {
         Self::with_limiter(default_controller_limiter())
     }
 
-    /// A queue whose `add_rate_limited` asks this limiter.
+    /// A queue whose `add_rate_limited` uses this limiter.
     pub fn with_limiter(limiter: impl RateLimiter<T> + 'static) -> Self {
         let state = State {
             queue: VecDeque::new(),
@@ -106,7 +106,7 @@ impl<T: Hash + Eq + Clone + Send + 'static> WorkQueue<T> {
         }
     }
 
-    /// Waits for an item. `(None, true)` means the queue is shut down and empty; the item must be given to `done`.
+    /// Waits for an item, which must be passed to `done`. `(None, true)` means that the queue is shut down and empty.
     pub async fn get(&self) -> (Option<T>, bool) {
         loop {
             let changed = self.changed.notified();
@@ -116,7 +116,7 @@ impl<T: Hash + Eq + Clone + Send + 'static> WorkQueue<T> {
                 if let Some(item) = state.queue.pop_front() {
                     state.processing.insert(item.clone());
                     state.dirty.remove(&item);
-                    // One notice may have stood for several items: the next waiter looks for itself.
+                    // One notification may stand for several items: wake the next waiter too.
                     self.changed.notify_one();
                     return (Some(item), false);
                 }
@@ -152,7 +152,7 @@ impl<T: Hash + Eq + Clone + Send + 'static> WorkQueue<T> {
         }
     }
 
-    /// Adds an item once the time has passed; at once for a zero delay. Of two delays the earlier one counts.
+    /// Adds an item after a delay; at once if it is zero. Of two delays the earlier one counts.
     pub fn add_after(&self, item: T, delay: Duration) {
         if delay.is_zero() {
             return self.add(item);
@@ -160,28 +160,28 @@ impl<T: Hash + Eq + Clone + Send + 'static> WorkQueue<T> {
         let mut state = self.state.lock();
         if state.phase == Phase::Open {
             state.waiting.insert(item, clock::after(now(), delay));
-            // Everybody who waits sets the alarm anew: any of them may be gone when it rings.
+            // All waiters reset their timers: any of them may be gone when it fires.
             self.changed.notify_waiters();
         }
     }
 
-    /// Adds an item when its limiter says so, and counts one more requeue.
+    /// Adds an item after the limiter's delay, and counts one more requeue.
     pub fn add_rate_limited(&self, item: T) {
         let delay = self.state.lock().limiter.when(&item, now());
         self.add_after(item, delay);
     }
 
-    /// Tells the limiter that an item is no longer retried. Neither takes it off the queue nor replaces `done`.
+    /// Tells the limiter that an item is no longer retried. Neither removes it from the queue nor replaces `done`.
     pub fn forget(&self, item: &T) {
         self.state.lock().limiter.forget(item);
     }
 
-    /// How often an item was requeued, by the limiter's count.
+    /// The number of requeues of an item, by the limiter's count.
     pub fn num_requeues(&self, item: &T) -> u32 {
         self.state.lock().limiter.num_requeues(item)
     }
 
-    /// Ignores new items from now on; those queued can still be got. Delayed ones are lost. Ends a drain.
+    /// Ignores new items; queued ones can still be got. Delayed ones are lost. Cancels a drain.
     pub fn shut_down(&self) {
         self.close(Phase::ShuttingDown);
         self.drained.notify_waiters();
@@ -205,19 +205,19 @@ impl<T: Hash + Eq + Clone + Send + 'static> WorkQueue<T> {
         }
     }
 
-    /// How many items are queued: not those being processed, nor those that are delayed.
+    /// The number of queued items, without those being processed or delayed.
     pub fn len(&self) -> usize {
         let mut state = self.state.lock();
         state.fire_due();
         state.queue.len()
     }
 
-    /// Whether nothing is queued.
+    /// True if nothing is queued.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the queue was shut down.
+    /// True if the queue was shut down.
     pub fn shutting_down(&self) -> bool {
         self.state.lock().phase != Phase::Open
     }
@@ -234,7 +234,7 @@ impl<T: Hash + Eq + Clone + Send + 'static> WorkQueue<T> {
 }
 
 impl<T: Hash + Eq + Clone> State<T> {
-    /// Whether the item was put into the queue.
+    /// Returns true if the item was queued.
     fn add(&mut self, item: T) -> bool {
         if self.phase != Phase::Open || !self.dirty.insert(item.clone()) {
             return false;
@@ -246,7 +246,7 @@ impl<T: Hash + Eq + Clone> State<T> {
         true
     }
 
-    /// Adds the delayed items whose time has come.
+    /// Adds the items that are due.
     fn fire_due(&mut self) {
         if self.waiting.next_due().is_none() {
             return;

@@ -1,4 +1,4 @@
-//! Admission: a question about a write comes in, typed; a verdict goes out, with the changes as a JSON patch.
+//! Admission reviews: a typed request in; a verdict out, with the changes as a JSON patch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,37 +13,37 @@ use watchkeeper_patch::json_patch;
 
 use super::{Route, mutation};
 
-/// A write that somebody wants to make.
+/// An admission request.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", bound(deserialize = "K: DeserializeOwned"))]
 pub struct AdmissionRequest<K> {
-    /// Of this question, for the log.
+    /// The id of the request, for the log.
     pub uid: String,
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
-    /// The kind of the object, as the webhook is asked about it.
+    /// The kind of the object, as sent to the webhook.
     pub kind: Kind,
     /// Its resource.
     pub resource: ResourceName,
-    /// The subresource that is written: `status`, `scale`; empty for the object itself.
+    /// The subresource: `status`, `scale`; empty for the object itself.
     #[serde(default)]
     pub sub_resource: String,
-    /// The object's name; empty where the server is to make one up.
+    /// The object's name; empty if the server generates it.
     #[serde(default)]
     pub name: String,
-    /// The object's namespace; empty where it has none.
+    /// The object's namespace; empty for cluster-scoped objects.
     #[serde(default)]
     pub namespace: String,
-    /// Who writes.
+    /// The user.
     #[serde(default)]
     pub user_info: UserInfo,
-    /// What is to be stored; `None` in a delete.
+    /// The new object; `None` for a delete.
     #[serde(default = "none")]
     pub object: Option<K>,
-    /// What is stored; `None` in a create.
+    /// The stored object; `None` for a create.
     #[serde(default = "none")]
     pub old_object: Option<K>,
-    /// Whether nothing will be stored.
+    /// True if nothing will be stored.
     #[serde(default)]
     pub dry_run: bool,
     /// The options of the write.
@@ -75,38 +75,38 @@ pub struct ResourceName {
     pub resource: String,
 }
 
-/// What is done to an object.
+/// The operation on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Operation {
-    /// It is new.
+    /// Create.
     Create,
-    /// It is changed, by an update or a patch.
+    /// Update or patch.
     Update,
-    /// It goes.
+    /// Delete.
     Delete,
-    /// Somebody connects to it: `exec`, `proxy`.
+    /// Connect: `exec`, `proxy`.
     Connect,
 }
 
-/// Who writes.
+/// The user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct UserInfo {
     /// The name.
     pub username: String,
-    /// What stays if the name is given to another.
+    /// The unique id; names can be reused.
     pub uid: String,
     /// The groups.
     pub groups: Vec<String>,
-    /// What the authenticator knows besides.
+    /// Further attributes of the authenticator.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// A write is let pass: `()`, or with warnings for the writer, a `Vec<String>`.
+/// The write is allowed: `()`, or a `Vec<String>` of warnings for the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
-    /// What the writer is told. kubectl prints it.
+    /// Warnings, which kubectl prints.
     pub warnings: Vec<String>,
 }
 
@@ -122,12 +122,12 @@ impl From<Vec<String>> for Allowed {
     }
 }
 
-/// A changed object, perhaps with warnings for the writer.
+/// A changed object, with optional warnings for the user.
 #[derive(Clone, Debug)]
 pub struct Changed<K> {
-    /// What is to be stored.
+    /// The object to store.
     pub object: K,
-    /// What the writer is told.
+    /// Warnings.
     pub warnings: Vec<String>,
 }
 
@@ -138,14 +138,14 @@ impl<K> From<K> for Changed<K> {
     }
 }
 
-/// A write is refused, and why.
+/// The write is denied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied {
-    /// The HTTP status code of the answer to the writer.
+    /// The HTTP status code of the response to the user.
     pub code: u16,
-    /// What the writer is told.
+    /// The message.
     pub message: String,
-    /// In one word that programs can compare: `Forbidden`, `Invalid`.
+    /// The reason, one word that programs can compare: `Forbidden`, `Invalid`.
     pub reason: &'static str,
 }
 
@@ -155,12 +155,12 @@ impl Denied {
         Self::new(403, "Forbidden", why)
     }
 
-    /// 422: a value is wrong.
+    /// 422: a value is invalid.
     pub fn invalid(why: impl ToString) -> Self {
         Self::new(422, "Invalid", why)
     }
 
-    /// 500: the question could not be answered.
+    /// 500: the webhook failed.
     pub fn internal(why: impl ToString) -> Self {
         Self::new(500, "InternalError", why)
     }
@@ -189,7 +189,7 @@ impl From<&str> for Denied {
     }
 }
 
-/// A review as it comes, of either version.
+/// A review of either version.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Review {
@@ -210,7 +210,7 @@ impl Review {
         }
     }
 
-    /// The review that answers this one.
+    /// The response to this review.
     fn answer(&self, mut response: Value) -> Value {
         response["uid"] = self.request["uid"].clone();
         json!({"apiVersion": self.api_version, "kind": self.kind, "response": response})
@@ -264,7 +264,7 @@ where
             let Some(object) = request.object.take() else {
                 return Ok(review.answer(approval(Vec::new())));
             };
-            // Before the handler has it: what it changes is the difference from what the struct says now.
+            // Before the handler gets it: its changes are the difference from the struct's current form.
             let before = serde_json::to_value(&object).map_err(|error| error.to_string())?;
             let response = match handler(object, request).await {
                 Ok(changed) => {
@@ -282,7 +282,7 @@ where
     })
 }
 
-/// The request with its objects as structs. What does not decode is refused; the message names the field.
+/// The request with decoded objects. One that does not decode is denied; the message names the field.
 fn decoded<K: DeserializeOwned>(request: &Value) -> Result<AdmissionRequest<K>, Denied> {
     serde_path_to_error::deserialize(request)
         .map_err(|error| Denied::new(400, "BadRequest", format!("{}: {}", error.path(), error.inner())))
@@ -314,7 +314,7 @@ fn refusal(denied: Denied) -> Value {
     json!({"allowed": false, "status": {"code": code, "message": message, "reason": reason}})
 }
 
-/// `#[serde(default)]` would ask for a default of the object.
+/// `#[serde(default)]` would require a default of the object.
 fn none<K>() -> Option<K> {
     None
 }

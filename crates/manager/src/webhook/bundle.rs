@@ -1,8 +1,7 @@
-//! The CA bundles of webhook configurations and custom kinds: written where they are, and kept as they should be.
+//! The CA bundles of webhook configurations and custom kinds: written and kept up to date.
 //!
-//! An API server calls a webhook only if it trusts the certificate, so the bundle is written before a certificate is
-//! used that needs it. Somebody who applies the configuration again takes the bundle away; it is put back at the next
-//! look.
+//! An API server calls a webhook only if it trusts the certificate, so the bundle is written before a new certificate
+//! is used. Applying the configuration again removes the bundle; the next check restores it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +14,7 @@ use watchkeeper_meta::Resource;
 #[derive(Default)]
 pub(super) struct Bundles {
     places: Vec<Place>,
-    /// What went wrong at the last look.
+    /// The error of the last check.
     failed: Mutex<Option<String>>,
 }
 
@@ -59,7 +58,7 @@ impl Bundles {
         });
     }
 
-    /// Whether every place had the bundle at the last look.
+    /// An error if the bundle was missing anywhere at the last check.
     pub(super) fn state(&self) -> Result<(), String> {
         match &*self.failed.lock() {
             Some(why) => Err(why.clone()),
@@ -67,7 +66,7 @@ impl Bundles {
         }
     }
 
-    /// Writes the bundle, PEM, wherever it is not.
+    /// Writes the bundle, PEM, where it is missing.
     pub(super) async fn write(&self, client: &Client, bundle: &str) {
         let bundle = json!(STANDARD.encode(bundle));
         let mut failed = Vec::new();
@@ -106,7 +105,7 @@ fn set_in_configuration(configuration: &mut Value, bundle: &Value) {
     }
 }
 
-/// A kind that is converted otherwise has no place for a bundle.
+/// A kind without a conversion webhook has no place for a bundle.
 fn set_in_definition(definition: &mut Value, bundle: &Value) {
     if let Some(Value::Object(client)) = definition.pointer_mut("/spec/conversion/webhook/clientConfig") {
         client.insert("caBundle".to_owned(), bundle.clone());

@@ -1,8 +1,8 @@
-//! The certificates that webhooks are served with, and the bundle by which they are trusted.
+//! The certificates of webhooks, and their CA bundle.
 //!
-//! Either somebody else puts them into files, which are read again for every connection, or they are
-//! [made here](self_made) and kept in a Secret. In both cases a new certificate is used only after its bundle has been
-//! written to where API servers look.
+//! They are either read from files that are maintained externally, again for every connection, or [made
+//! here](self_made) and kept in a Secret. In both cases a new certificate is used only after its bundle has been
+//! written to the webhook configurations.
 
 mod files;
 mod issue;
@@ -18,6 +18,7 @@ use futures_util::FutureExt as _;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use watchkeeper_client::Client;
 use watchkeeper_meta::Collect;
@@ -28,11 +29,15 @@ use super::bundle::Bundles;
 use super::metrics::CertificatesMetric;
 use crate::http_server::Encryption;
 
-/// A look at certificates and bundles is a handful of requests: once a minute is soon enough for who applies a
-/// configuration again, and loads nobody.
+/// The interval of checks. A check is a handful of requests: once a minute is soon enough after a configuration was
+/// applied again, and no burden.
 pub(crate) const CHECK_EVERY: Duration = Duration::from_secs(60);
 
-/// Where certificates come from.
+/// How long a process that starts asks for its Secret while the server cannot answer. After that it ends, which is seen.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+const START_PAUSE: Duration = Duration::from_secs(1);
+
+/// The source of certificates.
 #[derive(Clone, Debug)]
 pub struct Certificates(Source);
 
@@ -43,10 +48,10 @@ enum Source {
 }
 
 impl Certificates {
-    /// Read from two PEM files: a certificate with its chain, and its key. Replacing the files is enough; files that do
-    /// not fit each other are left alone until they do.
+    /// Reads two PEM files: a certificate with its chain, and its key. Replaced files are picked up; files that do
+    /// not match are ignored until they do.
     ///
-    /// cert-manager mounts them, and writes the CA bundle by itself. Where nobody does, see
+    /// cert-manager mounts such files, and writes the CA bundle itself. Otherwise see
     /// [`authority_file`](Self::authority_file).
     pub fn files(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         Self(Source::Files(Files {
@@ -56,7 +61,7 @@ impl Certificates {
         }))
     }
 
-    /// The CA bundle that belongs to [`files`](Self::files), to be written into the configurations that are named.
+    /// The CA bundle of [`files`](Self::files), to be written into the named configurations.
     pub fn authority_file(mut self, path: impl Into<PathBuf>) -> Self {
         if let Source::Files(files) = &mut self.0 {
             files.authority = Some(path.into());
@@ -64,10 +69,11 @@ impl Certificates {
         self
     }
 
-    /// Made here, for these names: `service.namespace.svc`, as API servers call it. Replaced before they expire.
+    /// Makes certificates for these names: `service.namespace.svc`, as API servers call it. They are replaced before
+    /// they expire.
     ///
-    /// They are kept in a Secret of this name in the client's namespace, so that all replicas behind a Service are
-    /// trusted by one bundle. The process needs the right to `get`, `create` and `update` it.
+    /// They are kept in a Secret of this name in the client's namespace, so that all replicas of a Service share one
+    /// bundle. Requires permission to `get`, `create` and `update` it.
     pub fn self_made<N: Into<String>>(secret: impl Into<String>, names: impl IntoIterator<Item = N>) -> Self {
         Self(Source::SelfMade {
             secret: secret.into(),
@@ -76,21 +82,21 @@ impl Certificates {
     }
 }
 
-/// Why webhooks have no certificate.
+/// The reason webhooks have no certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
     /// A file cannot be read.
     #[error("cannot read {path}")]
     Read {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The text is no certificate, or no key.
+    /// The PEM has no certificate, or no key.
     #[error("not a certificate and its key in PEM: {0}")]
     Pem(String),
-    /// No certificate could be made.
+    /// A certificate could not be made.
     #[error("cannot make a certificate")]
     Make(#[from] rcgen::Error),
     /// The certificate and the key cannot be used.
@@ -101,17 +107,24 @@ pub enum WebhookError {
     Secret {
         /// Its name.
         name: String,
-        /// Why.
+        /// The error.
         source: Box<watchkeeper_client::Error>,
     },
 }
 
-/// A certificate, its key, and who vouches for it, all PEM.
+impl WebhookError {
+    /// The API server could not answer; it may a little later.
+    fn is_transient(&self) -> bool {
+        matches!(self, Self::Secret { source, .. } if source.is_transient())
+    }
+}
+
+/// A certificate, its key and its CA bundle, all PEM.
 #[derive(Clone, PartialEq, Eq)]
 struct Material {
     certificate: String,
     key: String,
-    /// `None` where somebody else writes it.
+    /// `None` if somebody else writes it.
     bundle: Option<String>,
 }
 
@@ -126,19 +139,19 @@ impl Material {
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(chain, key)?;
-        // As Kubernetes' own webhooks: HTTP/2 has more ways to be abused than reviews have use for it.
+        // As Kubernetes' own webhooks: HTTP/2 has more attack surface than use here.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 }
 
-/// Certificates in use.
+/// The certificate in use.
 pub(super) struct Keeper {
     client: Client,
     source: Open,
     bundles: Arc<Bundles>,
     current: ArcSwapOption<Current>,
-    /// Two connections at once must not replace it twice.
+    /// Keeps two connections from replacing it twice.
     renewing: tokio::sync::Mutex<()>,
     metrics: Arc<CertificatesMetric>,
 }
@@ -154,7 +167,7 @@ struct Current {
 }
 
 impl Certificates {
-    /// Gets the first certificate, and makes it known.
+    /// Gets the first certificate, and publishes its bundle.
     pub(super) async fn open(
         self,
         client: &Client,
@@ -172,7 +185,7 @@ impl Certificates {
             renewing: tokio::sync::Mutex::default(),
             metrics: Arc::default(),
         });
-        keeper.renew().await?;
+        keeper.begin().await?;
         keeper.write_bundles().await;
         Ok(keeper)
     }
@@ -183,7 +196,24 @@ impl Keeper {
         self.metrics.clone()
     }
 
-    /// The encryption of every new connection: files may have changed since the last.
+    /// Gets the first certificate. One lost request must not end a process that has just begun.
+    async fn begin(&self) -> Result<(), WebhookError> {
+        let deadline = Instant::now() + START_PATIENCE;
+        loop {
+            match self.renew().await {
+                Err(error) if error.is_transient() && Instant::now() < deadline => {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "asks again for the certificate"
+                    );
+                    tokio::time::sleep(START_PAUSE).await;
+                }
+                renewed => return renewed,
+            }
+        }
+    }
+
+    /// The TLS acceptor of a new connection: files may have changed since the last.
     pub(super) fn encryption(self: &Arc<Self>) -> Encryption {
         let keeper = self.clone();
         Arc::new(move || {
@@ -199,7 +229,7 @@ impl Keeper {
         })
     }
 
-    /// Replaces certificates before they expire, and puts back bundles that others took away.
+    /// Replaces certificates before they expire, and restores bundles that others removed.
     pub(super) async fn keep_up(self: Arc<Self>) {
         loop {
             tokio::time::sleep(CHECK_EVERY).await;
@@ -215,7 +245,7 @@ impl Keeper {
         }
     }
 
-    /// Uses the certificate that the source has now, if it is another.
+    /// Uses the current certificate of the source, if it has changed.
     async fn renew(&self) -> Result<(), WebhookError> {
         let _alone = self.renewing.lock().await;
         let material = match &self.source {
@@ -236,7 +266,7 @@ impl Keeper {
             return Ok(());
         }
         let acceptor = material.acceptor()?;
-        // Whoever meets the new certificate must know its authority already.
+        // Clients must know the authority before they meet the new certificate.
         if let Some(bundle) = &material.bundle {
             self.bundles.write(&self.client, bundle).await;
         }

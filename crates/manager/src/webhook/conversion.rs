@@ -1,8 +1,8 @@
-//! Conversion: objects of a custom kind come in one version and go out in another.
+//! Conversion of objects between the versions of a custom kind.
 //!
-//! Each step is a function from one struct to another; an object goes by the shortest way there is, over a hub, say. A
-//! converted object keeps its metadata, whatever the function makes of it; only labels and annotations may be others,
-//! as API servers demand.
+//! Each step is a function from one struct to another; an object takes the shortest path, for example over a hub
+//! version. A converted object keeps its metadata, whatever the function returns; only labels and annotations may
+//! change, as API servers require.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -43,12 +43,12 @@ pub struct Conversions {
 }
 
 impl Conversions {
-    /// No steps yet.
+    /// Without steps.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Converts from one version to another; the way back is a step of its own.
+    /// Adds a step from one version to another; the way back is a step of its own.
     pub fn step<A, B, E>(mut self, convert: impl Fn(A) -> Result<B, E> + Send + Sync + 'static) -> Self
     where
         A: ResourceType,
@@ -83,7 +83,7 @@ impl Conversions {
         Ok(converted)
     }
 
-    /// The shortest way between two versions; none at all between a version and itself.
+    /// The shortest path between two versions; empty between a version and itself.
     fn way(&self, from: &str, to: &str) -> Option<Vec<(String, Step)>> {
         let mut ways = BTreeMap::from([(from.to_owned(), Vec::new())]);
         let mut waiting = VecDeque::from([from.to_owned()]);
@@ -113,7 +113,7 @@ impl fmt::Debug for Conversions {
     }
 }
 
-/// The metadata as it was, with the labels and annotations that the conversion has set.
+/// The original metadata, with the labels and annotations of the conversion.
 fn kept_metadata(mut metadata: Value, converted: &Value) -> Value {
     for member in ["labels", "annotations"] {
         if let Some(set) = converted.get(member).filter(|set| !set.is_null()) {
@@ -127,7 +127,7 @@ fn api_version<K: ResourceType>() -> String {
     K::resource().group_version_kind().api_version()
 }
 
-/// A review as it comes.
+/// A conversion review.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Review {
@@ -167,7 +167,7 @@ fn answer(conversions: &Conversions, review: Value) -> Result<Value, String> {
                 .map_err(|why| format!("{name}: {why}"))
         })
         .collect();
-    // As Kubernetes: all of them, or none.
+    // As in Kubernetes: all of them, or none.
     let (objects, result) = match converted {
         Ok(objects) => (objects, json!({"status": "Success"})),
         Err(why) => (Vec::new(), json!({"status": "Failure", "message": why})),

@@ -1,4 +1,4 @@
-//! What is counted of webhooks, under controller-runtime's names.
+//! The metrics of webhooks, under controller-runtime's names.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,7 @@ struct Requests {
     in_flight: AtomicU64,
 }
 
-/// How often certificates were read or made.
+/// The number of times certificates were read or made.
 #[derive(Default)]
 pub(super) struct CertificatesMetric {
     reads: AtomicU64,
@@ -56,14 +56,14 @@ impl RequestsMetric {
         }
     }
 
-    /// A request to a path has begun.
+    /// A request to a path has started.
     pub(super) fn begun(&self, path: &str) {
         if let Some(requests) = self.webhooks.get(path) {
             requests.in_flight.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// It was answered.
+    /// A request was answered.
     pub(super) fn answered(&self, path: &str, code: u16, took: Duration) {
         if let Some(requests) = self.webhooks.get(path) {
             requests.in_flight.fetch_sub(1, Ordering::Relaxed);

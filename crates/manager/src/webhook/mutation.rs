@@ -1,8 +1,8 @@
-//! What a handler changed, carried over to the object it was told about.
+//! Carries the changes of a handler over to the object as sent.
 //!
-//! A struct may know less than the object: fields it has no place for, and fields that are written as defaults although
-//! nobody set them. So the object as sent is not compared with the struct as returned. The struct before and after the
-//! handler are compared, and only their difference is made in the object:
+//! A struct may lack fields of the object, and may serialize defaults nobody set. The object as sent is therefore not
+//! compared with the returned struct. The struct before and after the handler are compared, and only their difference
+//! is applied to the object:
 //!
 //! ```text
 //! sent      {"a": 1, "unknown": 2}
@@ -13,7 +13,7 @@
 
 use serde_json::{Map, Value};
 
-/// The object as sent, with what is different between `before` and `after`.
+/// The object as sent, with the difference between `before` and `after` applied.
 pub(super) fn changed(sent: &Value, before: &Value, after: &Value) -> Value {
     match (sent, before, after) {
         _ if before == after => sent.clone(),
@@ -45,8 +45,8 @@ fn changed_members(
     members
 }
 
-/// Each item comes from the one that it was before: an equal one, or one of the same name, or else the one at its place
-/// if the list is as long as it was.
+/// Each item is matched with the one it was before: an equal one, one of the same name, or else the one at its index
+/// if the list has the same length.
 fn changed_items(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<Value> {
     let mut free: Vec<usize> = (0..before.len()).collect();
     let mut take = |is_origin: &dyn Fn(usize) -> bool| {

@@ -1,4 +1,4 @@
-//! The HTTP side of webhooks: a review is posted to a path, and its answer goes back.
+//! The HTTP side of webhooks: reviews are posted to a path and answered.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -16,8 +16,8 @@ use super::Route;
 use super::metrics::RequestsMetric;
 use crate::http_server::{Answer, Handler, text, typed};
 
-/// The most bytes of a review that are read. An admission has an object twice, of 3 MiB at most; a conversion has all
-/// objects of a list, which API servers send in pages or, to old clients, at once. More is 413.
+/// The largest review. An admission review has an object twice, of at most 3 MiB each; a conversion review has all
+/// objects of a list, which API servers send in pages or, to old clients, at once. A larger one gets 413.
 pub(crate) const MAX_REVIEW_BYTES: usize = 64 * 1024 * 1024;
 
 pub(super) struct Service {
@@ -77,7 +77,7 @@ async fn respond(route: &Route, request: Request<Incoming>) -> Answer {
             );
         }
     };
-    // A handler that panics must not take the others along; the API server goes by its failure policy.
+    // A panic of a handler must not affect the others; the API server applies its failure policy.
     match AssertUnwindSafe(async { route(review).await })
         .catch_unwind()
         .await

@@ -1,4 +1,4 @@
-//! Two processes, one of which works.
+//! Two processes, one of which leads.
 
 use std::future::pending;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How a manager ends.
+//! The ways a manager ends.
 
 use std::future::pending;
 use std::io;
@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
+use watchkeeper_manager::webhook::{Certificates, Webhooks};
 use watchkeeper_manager::{Manager, ManagerError};
-use watchkeeper_meta::Resource;
+use watchkeeper_meta::{Resource, Status};
 use watchkeeper_runtime::recorder::{EventType, Note};
+use watchkeeper_server::{Action as Fault, Cut, RequestMatch, Rule};
 use watchkeeper_testing::TestCluster;
 
 use crate::support::*;
@@ -96,6 +98,43 @@ async fn a_second_signal_ends_it_at_once() {
     cluster.stop().await;
 }
 
+/// Whichever request of a start is lost, left without an answer or refused for a moment: the process begins its work.
+#[tokio::test(start_paused = true)]
+async fn no_failed_request_ends_a_start() {
+    let failures = [
+        Fault::Cut(Cut::BeforeHandling),
+        Fault::Cut(Cut::BeforeAnswer),
+        Fault::fail(Status::service_unavailable("not now")),
+    ];
+    let mut fired = 0;
+    for failure in failures {
+        for nth in 1..=8 {
+            let cluster = TestCluster::start().await.unwrap();
+            let client = cluster.client();
+            create_map(client, "a").await;
+            let rule = Rule {
+                nth,
+                ..Rule::new(RequestMatch::default(), failure.clone())
+            };
+            cluster.faults().inject(rule).unwrap();
+            let (told, mut of) = mpsc::unbounded_channel();
+            let ((listen, _), certificates) = (socket(), Certificates::self_made("hooks", ["127.0.0.1"]));
+            let manager = Manager::new(client.clone())
+                .leader("operator")
+                .webhooks(Webhooks::new(listen, certificates))
+                .controller(controller(client).reconcile(Telling(told)));
+            let process = Process::start(manager).await;
+            soon(of.recv()).await.expect("a reconcile");
+            fired += cluster.faults().fired().len();
+            cluster.faults().clear();
+            let stopped = process.stop().await;
+            stopped.unwrap_or_else(|error| panic!("{failure:?}, request {nth}: {}", chain(&error)));
+            cluster.stop().await;
+        }
+    }
+    assert!(fired >= 3 * 5, "only {fired} requests of a start were met");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_was_recorded_is_written_before_the_end() {
     let cluster = TestCluster::start().await.unwrap();
@@ -104,7 +143,7 @@ async fn what_was_recorded_is_written_before_the_end() {
     let map = maps(client).get("a").await.unwrap();
     let mut manager = Manager::new(client.clone());
     let recorder = manager.recorder("operator");
-    // Kept for longer than the manager runs.
+    // Outlives the manager.
     let other = recorder.clone();
     let manager = manager.always("last words", |stop| async move {
         stop.requested().await;

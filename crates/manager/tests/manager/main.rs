@@ -1,4 +1,4 @@
-//! Managers as a process has them, on a real server.
+//! Managers with a real server.
 
 mod election;
 mod lifecycle;

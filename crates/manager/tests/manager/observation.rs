@@ -1,4 +1,4 @@
-//! What others see of a manager: probes and metrics.
+//! The probes and metrics of a manager.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ async fn it_is_not_ready_while_it_shuts_down() {
     cluster.stop().await;
 }
 
-/// Samples by name and labels. Every line must be what Prometheus reads, and every family must be there once.
+/// Samples by name and labels. Every line must be valid for Prometheus, and every family must occur once.
 fn parsed(page: &str) -> BTreeMap<String, f64> {
     let mut families = BTreeMap::new();
     let mut samples = BTreeMap::new();
@@ -131,7 +131,7 @@ async fn metrics_have_the_names_that_dashboards_know() {
     let (metrics, address) = socket();
     let (told, mut of) = mpsc::unbounded_channel();
     let one = controller(&client);
-    // Of the same resource: what stands in the text twice, Prometheus refuses.
+    // Of the same resource: Prometheus refuses text with duplicates.
     let other = DynamicController::new("others", informer(&client), Default::default());
     let manager = Manager::new(client.clone());
     manager.registry().add(requests);
@@ -148,7 +148,7 @@ async fn metrics_have_the_names_that_dashboards_know() {
         let (code, page) = http_get(address, "/metrics").await?;
         assert_eq!(code, 200);
         let samples = parsed(&page);
-        // The work may still be under way.
+        // The work may still be in progress.
         let done = samples["workqueue_work_duration_seconds_count{name=\"maps\"}"];
         (done == samples["workqueue_adds_total{name=\"maps\"}"]).then_some(samples)
     })

@@ -1,4 +1,4 @@
-//! Signals by hand, controllers that tell what they do, and short ways to ask a server.
+//! Signals by hand, controllers that report their calls, and helpers for requests.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -20,14 +20,14 @@ use watchkeeper_runtime::informer::Informer;
 /// Long enough for any machine; tests wait for what they expect, never for time to pass.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
-/// A manager that runs, and the signals it gets.
+/// A running manager and its signals.
 pub(crate) struct Process {
     signals: mpsc::UnboundedSender<()>,
     running: JoinHandle<Result<(), ManagerError>>,
 }
 
 impl Process {
-    /// Returns when it runs, or has failed to: a signal before that would end it before it has begun.
+    /// Returns when it runs, or has failed to: an earlier signal would end it before it has started.
     pub(crate) async fn start(manager: Manager) -> Self {
         let (signals, received) = mpsc::unbounded_channel();
         let (begun, runs) = oneshot::channel();
@@ -44,7 +44,7 @@ impl Process {
         self.signals.send(()).expect("it runs");
     }
 
-    /// How it ends, without being asked to.
+    /// The result of a manager that was not asked to stop.
     pub(crate) async fn ended(self) -> Result<(), ManagerError> {
         soon(self.running).await.expect("no panic")
     }
@@ -61,12 +61,12 @@ fn stream_of(received: mpsc::UnboundedReceiver<()>) -> impl Stream<Item = ()> + 
     })
 }
 
-/// What comes of something that must come.
+/// The result of a future that must complete.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, future).await.expect("it never came")
 }
 
-/// Asks again until the answer is as wanted.
+/// Retries until the answer is as expected.
 pub(crate) async fn eventually<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     soon(async {
         loop {
@@ -79,7 +79,7 @@ pub(crate) async fn eventually<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T 
     .await
 }
 
-/// Tells which objects it reconciles.
+/// Reports the objects it reconciles.
 pub(crate) struct Telling(pub(crate) mpsc::UnboundedSender<String>);
 
 impl Reconciler for Telling {
@@ -99,7 +99,7 @@ pub(crate) fn maps(client: &Client) -> DynamicApi {
     client.dynamic(maps_resource()).namespace("default")
 }
 
-/// An informer of the config maps in `default`, which nobody else has.
+/// A separate informer of the config maps in `default`.
 pub(crate) fn informer(client: &Client) -> Informer {
     let factory = Factory::new(client.clone(), Default::default());
     let selection = Selection {

@@ -1,4 +1,4 @@
-//! Webhooks as an API server meets them.
+//! Webhooks called by an API server.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ use watchkeeper_manager::webhook::{
 };
 use watchkeeper_meta::ObjectMeta;
 use watchkeeper_runtime::controller::{Action, Context, Controller};
-use watchkeeper_runtime::factory::Factory;
+use watchkeeper_runtime::factory::{Factory, Selection};
 use watchkeeper_testing::webhook::LocalCertificate;
 use watchkeeper_testing::{TestCluster, unlimited};
 
@@ -44,7 +44,7 @@ fn site(name: &str, domain: &str) -> Website {
     Website::new(name, spec)
 }
 
-/// What an operator's manifest has.
+/// A configuration as in an operator's manifest.
 fn configuration(kind: &str, address: SocketAddr, path: &str) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -167,8 +167,8 @@ async fn post(client: &Client, path: &str, review: &Value) -> Result<Value, watc
     Ok(serde_json::from_slice(&body).expect("JSON"))
 }
 
-/// Sites in three versions: only neighbours know each other.
-#[derive(Serialize, Deserialize)]
+/// Sites in three versions: only neighbours convert into each other.
+#[derive(Debug, Serialize, Deserialize)]
 struct Site<const VERSION: u8> {
     metadata: ObjectMeta,
     size: u32,
@@ -189,6 +189,27 @@ fn grow<const A: u8, const B: u8>(site: Site<A>) -> Result<Site<B>, String> {
             let size = size * 10;
             Ok(Site { metadata, size })
         }
+    }
+}
+
+/// The way back.
+fn shrink<const A: u8, const B: u8>(site: Site<A>) -> Result<Site<B>, String> {
+    match site.size % 10 {
+        0 => Ok(Site {
+            metadata: ObjectMeta::default(),
+            size: site.size / 10,
+        }),
+        _ => Err("size: must be a multiple of 10".to_owned()),
+    }
+}
+
+impl<const VERSION: u8> Site<VERSION> {
+    fn named(name: &str, size: u32) -> Self {
+        let metadata = ObjectMeta {
+            name: name.to_owned(),
+            ..Default::default()
+        };
+        Self { metadata, size }
     }
 }
 
@@ -251,8 +272,8 @@ async fn objects_are_converted_from_version_to_version() {
     cluster.stop().await;
 }
 
-/// The whole way: a definition says who converts, the manager puts its authority there, and objects of one version are
-/// read in another.
+/// End to end: a definition names the converter, the manager writes its authority there, and objects of one version
+/// are read in another.
 #[tokio::test]
 async fn a_server_reads_objects_in_another_version_through_the_manager() {
     let cluster = TestCluster::start().await.unwrap();
@@ -275,28 +296,52 @@ async fn a_server_reads_objects_in_another_version_through_the_manager() {
         },
     });
     load(&cluster, &definition).await;
+    let conversions = Conversions::new().step(grow::<1, 2>).step(shrink::<2, 1>);
     let webhooks = Webhooks::new(listen, Certificates::self_made("hooks", ["127.0.0.1"]))
-        .convert("/convert", Conversions::new().step(grow::<1, 2>))
+        .convert("/convert", conversions)
         .conversion_of("sites.example.com");
     let process = Process::start(Manager::new(cluster.client().clone()).webhooks(webhooks)).await;
-    let site = json!({"apiVersion": "example.com/v1", "kind": "Site",
-        "metadata": {"name": "a", "namespace": "default"}, "size": 1});
-    load(&cluster, &site).await;
-    let site = eventually(async || {
-        let sites = cluster.client().api::<Site<2>>().namespace("default");
-        sites.get("a").await.ok()
-    })
-    .await;
-    assert_eq!(site.size, 10);
-    assert_eq!(
-        site.metadata.annotations.get("was").map(String::as_str),
-        Some("v1")
+    let old = cluster.client().api::<Site<1>>().namespace("default");
+    let new = cluster.client().api::<Site<2>>().namespace("default");
+
+    // Stored as it was written, and read in the other version.
+    let small = Site::<1>::named("a", 1);
+    old.create(&small).await.unwrap();
+    let converted = eventually(async || new.get("a").await.ok()).await;
+    assert_eq!(converted.size, 10);
+    let was = converted.metadata.annotations.get("was").map(String::as_str);
+    assert_eq!(was, Some("v1"));
+
+    // Written in the version that is not stored: by create, and by an update of what was read in it.
+    new.create(&Site::<2>::named("b", 20)).await.unwrap();
+    assert_eq!(old.get("b").await.unwrap().size, 2);
+    let mut larger = converted;
+    larger.size = 70;
+    assert_eq!(new.update(&larger).await.unwrap().size, 70);
+    let (in_old, in_new) = (old.list().await.unwrap(), new.list().await.unwrap());
+    let in_old: Vec<u32> = in_old.iter().map(|site| site.unwrap().size).collect();
+    let in_new: Vec<u32> = in_new.iter().map(|site| site.unwrap().size).collect();
+    assert_eq!((in_old, in_new), (vec![7, 2], vec![70, 20]));
+
+    // A cache of either version is fed by converted events.
+    let factory = Factory::new(cluster.client().clone(), Default::default());
+    let informer = factory.informer(Selection::of::<Site<2>>());
+    informer.synced(SOON).await.unwrap();
+    old.create(&Site::<1>::named("c", 3)).await.unwrap();
+    let seen = eventually(async || informer.store().find("default", "c")).await;
+    assert_eq!(seen.size, 30);
+
+    // What the handler refuses is not stored.
+    let refused = new.create(&Site::<2>::named("d", 5)).await.unwrap_err();
+    assert!(
+        refused.to_string().contains("size: must be a multiple of 10"),
+        "{refused}"
     );
     process.stop().await.unwrap();
     cluster.stop().await;
 }
 
-/// Puts a certificate into files, as a mounted Secret is: whole or not at all.
+/// Writes a certificate to files atomically, like a mounted Secret.
 fn written(directory: &std::path::Path, certificate: &LocalCertificate) -> Certificates {
     let put = |name: &str, text: &str| {
         let (new, path) = (directory.join("new"), directory.join(name));
@@ -329,7 +374,7 @@ async fn files_are_read_again_when_they_change() {
             &review,
         )
         .await;
-        // Whoever is trusted says that this is no review.
+        // A trusted client gets the answer that this is not a review.
         answer
             .unwrap_err()
             .status()
@@ -337,7 +382,7 @@ async fn files_are_read_again_when_they_change() {
     };
     eventually(async || trusts(&one).await.then_some(())).await;
     assert!(!trusts(&two).await);
-    // Half of a change is none.
+    // Half of a change has no effect.
     std::fs::write(directory.path().join("tls.crt"), &two.certificate_pem).unwrap();
     assert!(trusts(&one).await);
     written(directory.path(), &two);
@@ -410,7 +455,7 @@ async fn object(client: &Client, name: &str) -> Option<Value> {
     found.ok()?.to_value().ok()
 }
 
-/// The certificate in the Secret and the bundle in the configuration, once they are others than these.
+/// The certificate in the Secret and the bundle in the configuration, once both have changed.
 async fn changed(client: &Client, certificate: &str, bundle: &str) -> (String, String) {
     let secrets = watchkeeper_meta::Resource::namespaced("", "v1", "Secret", "secrets");
     let secrets = client.dynamic(secrets).namespace("default");

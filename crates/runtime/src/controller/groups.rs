@@ -1,8 +1,8 @@
-//! Concurrency per group of keys: one namespace, or one tenant, cannot take all workers.
+//! Concurrency per group of keys, so that one namespace or tenant cannot occupy all workers.
 //!
-//! A key whose group is full is set aside, and the worker goes on to others. Whoever ends a reconcile of the group takes
-//! the next one that was set aside, first come, first served. A key that is set aside counts as being worked on: what
-//! happens to it meanwhile is reconciled afterwards.
+//! A key whose group is full is deferred, and the worker takes another key. When a reconcile of the group ends, its
+//! worker takes the next deferred key, first in, first out. A deferred key counts as running: if it changes
+//! meanwhile, it is reconciled again.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -13,7 +13,7 @@ use watchkeeper_meta::ObjectKey;
 
 use crate::queue::Work;
 
-/// How keys are grouped, and how many reconciles of one group run at once.
+/// The grouping of keys, and the number of concurrent reconciles per group.
 #[derive(Clone)]
 pub struct KeyGroups {
     of: Arc<dyn Fn(&ObjectKey) -> String + Send + Sync>,
@@ -21,7 +21,7 @@ pub struct KeyGroups {
 }
 
 impl KeyGroups {
-    /// At most so many reconciles at once whose keys are in the same group.
+    /// At most `limit` concurrent reconciles per group.
     pub fn new(limit: usize, of: impl Fn(&ObjectKey) -> String + Send + Sync + 'static) -> Self {
         Self {
             of: Arc::new(of),
@@ -29,7 +29,7 @@ impl KeyGroups {
         }
     }
 
-    /// At most so many at once in each namespace.
+    /// At most `limit` concurrent reconciles per namespace.
     pub fn per_namespace(limit: usize) -> Self {
         Self::new(limit, |key| key.namespace().to_owned())
     }
@@ -43,7 +43,7 @@ impl fmt::Debug for KeyGroups {
     }
 }
 
-/// The groups that have work.
+/// The groups with running or deferred work.
 pub(super) struct Groups {
     rule: KeyGroups,
     busy: Mutex<HashMap<String, Group>>,
@@ -65,7 +65,7 @@ impl From<KeyGroups> for Groups {
 }
 
 impl Groups {
-    /// The group of a key, and the work on it if the group has room. Otherwise it is set aside.
+    /// The group of a key, and the work if the group has capacity. Otherwise the work is deferred.
     pub(super) fn enter(&self, work: Work<ObjectKey>) -> (String, Option<Work<ObjectKey>>) {
         let name = (self.rule.of)(work.key());
         let mut busy = self.busy.lock();
@@ -78,7 +78,7 @@ impl Groups {
         (name, Some(work))
     }
 
-    /// A reconcile of the group has ended: the next one, unless no more is to begin.
+    /// Called when a reconcile of the group ended. Returns the next deferred work, unless the controller is stopping.
     pub(super) fn leave(&self, name: &str, stopped: bool) -> Option<Work<ObjectKey>> {
         let mut busy = self.busy.lock();
         let group = busy.get_mut(name)?;

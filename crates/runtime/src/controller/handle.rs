@@ -1,11 +1,11 @@
-//! Reconciles that no change led to: a timer, a webhook or another system asks for them.
+//! Reconciles requested from outside: by a timer, a webhook or another system.
 
 use watchkeeper_meta::ObjectKey;
 
 use crate::informer::{Informer, WeakInformer};
 use crate::queue::{AddOptions, LOW_PRIORITY, Queue};
 
-/// Asks a controller to reconcile, from anywhere. Clones ask the same one.
+/// Requests reconciles of a controller. Clones refer to the same controller.
 #[derive(Clone)]
 pub struct ReconcileHandle {
     queue: Queue<ObjectKey>,
@@ -20,13 +20,13 @@ impl ReconcileHandle {
         }
     }
 
-    /// One object. False once the controller has ended.
+    /// Reconciles one object. Returns false once the controller has ended.
     pub fn reconcile(&self, key: ObjectKey) -> bool {
         self.queue.add(key, AddOptions::default())
     }
 
-    /// Every object that is there, behind those that have changed: after a change of what they all depend on, such as
-    /// the program's settings. Says how many that are.
+    /// Reconciles every object in the store, after those that have changed. Use it when something all objects depend
+    /// on has changed, such as the program's settings. Returns the number of objects.
     pub fn reconcile_all(&self) -> usize {
         let Some(primary) = self.primary.held() else {
             return 0;

@@ -1,30 +1,30 @@
-//! Whether a controller works on what the cluster has: all its informers have their first list and run.
+//! Readiness of a controller: all its informers run and have their first list.
 //!
-//! A watch that fails for a while leaves it ready: the store shows the last known state, and the watch is tried again.
+//! A watch that fails for a while leaves it ready: the store has the last known state, and the watch is retried.
 
 use crate::informer::{Health, Informer, WeakInformer};
 
-/// Says whether a controller is ready. Asking keeps no informer running.
+/// The readiness check of a controller. It does not keep informers running.
 #[derive(Clone)]
 pub struct Readiness {
     informers: Vec<(String, WeakInformer)>,
 }
 
-/// An informer of a controller does not follow the cluster.
+/// An informer of the controller is not in sync.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum NotReadyError {
     /// It has no first list, or has stopped.
     #[error("informer of {resource}: {health}")]
     Informer {
-        /// What it watches.
+        /// The resource it watches.
         resource: String,
-        /// How it is doing.
+        /// Its health.
         health: Box<Health>,
     },
-    /// Nobody holds it any more: the controller has ended.
+    /// It was dropped: the controller has ended.
     #[error("informer of {resource} has ended")]
     Ended {
-        /// What it watched.
+        /// The resource it watched.
         resource: String,
     },
 }
@@ -37,7 +37,7 @@ impl Readiness {
         }
     }
 
-    /// Fine, or the first informer that is not.
+    /// Returns the first informer that is not ready as an error.
     pub fn check(&self) -> Result<(), NotReadyError> {
         self.informers.iter().try_for_each(|(resource, informer)| {
             let resource = resource.clone();
@@ -55,7 +55,7 @@ impl Readiness {
         })
     }
 
-    /// Whether all is fine.
+    /// True if all informers are ready.
     pub fn is_ready(&self) -> bool {
         self.check().is_ok()
     }

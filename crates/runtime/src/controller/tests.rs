@@ -1,4 +1,4 @@
-//! The controller's promises, with informers fed by hand.
+//! The controller's guarantees, with informers fed by hand.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,7 +51,7 @@ fn fed(listed: &[Object]) -> (Informer, mpsc::UnboundedSender<Input<Object>>) {
     (Informer::start(Arc::new(source), Config::paged().into()), sender)
 }
 
-/// Does what the test says, and writes down what it was asked.
+/// Acts as the test says, and records its calls.
 #[derive(Clone)]
 struct Script {
     seen: mpsc::UnboundedSender<String>,
@@ -196,7 +196,7 @@ async fn an_object_can_ask_never_to_be_reconciled_again() {
     assert_eq!(running.next().await, "a/x 6 #0", "the worker lives on");
 }
 
-/// A pod that a set controls.
+/// A pod controlled by a set.
 fn owned(text: &str, owner: &str) -> Object {
     let plain = object(text);
     let json = serde_json::json!({
@@ -310,7 +310,7 @@ async fn other_systems_can_ask_for_a_reconcile() {
     assert!(!handle.reconcile(ObjectKey::new("a", "x")), "it has ended");
 }
 
-/// Never ends, and counts those under way by key.
+/// Never ends, and counts the running calls by key.
 struct Stuck {
     running: Mutex<HashMap<ObjectKey, usize>>,
     most: AtomicUsize,
@@ -508,7 +508,7 @@ async fn a_change_overtakes_the_objects_of_the_first_list() {
     running.abort();
 }
 
-/// Holds its thread until another reconcile runs at the same time.
+/// Blocks its thread until another reconcile runs at the same time.
 struct Meeting {
     here: std::sync::Barrier,
     met: mpsc::UnboundedSender<()>,
@@ -540,7 +540,7 @@ fn workers_run_on_several_threads() {
         };
         let controller = DynamicController::new("test", pods, ControllerOptions::default());
         let _running = tokio::spawn(controller.run(meeting, std::future::pending()));
-        // Were there one thread for both, the first would hold it for ever.
+        // With a single thread, the first would block it forever.
         let met = timeout(Duration::from_secs(30), meetings.recv()).await;
         met.expect("they meet").expect("running");
     });
@@ -752,7 +752,7 @@ async fn one_group_does_not_take_all_workers() {
         (namespaces, running.len())
     };
     let both = vec!["a".to_owned(), "b".to_owned()];
-    // Each release lets one end; the next of its group follows until none is left.
+    // Each release ends one; the next of its group follows until none is left.
     for begun in 2..=4 {
         while busy() != (both.clone(), begun) {
             tokio::task::yield_now().await;
@@ -835,7 +835,7 @@ async fn a_controller_is_ready_when_its_informers_are() {
     assert!(!readiness.is_ready(), "nobody runs it");
 }
 
-/// Writes down the fields of spans.
+/// Records the fields of spans.
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<Vec<String>>>);
 
@@ -865,7 +865,7 @@ async fn a_reconcile_runs_in_a_span_that_names_it() {
     let spans = Spans::default();
     let subscriber = tracing_subscriber::registry().with(spans.clone());
     let _guard = tracing::subscriber::set_default(subscriber);
-    // So that tracing asks this thread, too, whether the call site is of interest.
+    // Makes tracing ask this thread too whether the call site is enabled.
     let _second = tracing::Dispatch::new(tracing_subscriber::registry());
     let (pods, _changes) = fed(&[object("a/x@1")]);
     let act = |request: &Request| match request.attempts {

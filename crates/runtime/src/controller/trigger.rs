@@ -1,4 +1,4 @@
-//! What leads to a reconcile: changes, seen through a predicate and turned into keys.
+//! Triggers: changes that pass a predicate are mapped to keys to reconcile.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::delta::{Cause, Delta};
 use crate::informer::{Informer, Notice, Resync, SubscribeOptions};
 use crate::queue::{AddOptions, LOW_PRIORITY, Queue};
 
-/// Decides whether a change counts. It sees deletes and both states of an update.
+/// Decides whether a change triggers a reconcile. It sees deletes and both states of an update.
 pub type Predicate = Arc<dyn Fn(&Delta) -> bool + Send + Sync>;
 
-/// Finds the keys to reconcile for an object.
+/// Maps an object to the keys to reconcile.
 pub type Mapping = Arc<dyn Fn(&Object) -> Vec<ObjectKey> + Send + Sync>;
 
-/// Leaves out updates that change only status or metadata: those that keep the generation. Adds, deletes, resyncs and
-/// recreated objects always count, and so does every update of a kind without generations, such as a ConfigMap.
+/// Ignores updates that keep the generation: those of status or metadata only. Adds, deletes, resyncs and recreated
+/// objects always pass, and so does every update of a kind without generations, such as a ConfigMap.
 pub fn generation_changed() -> Predicate {
     Arc::new(|delta| match delta {
         Delta::Updated {
@@ -31,12 +31,12 @@ pub fn generation_changed() -> Predicate {
     })
 }
 
-/// The object itself.
+/// Maps an object to its own key.
 pub(super) fn same_key() -> Mapping {
     Arc::new(|object| vec![object.key()])
 }
 
-/// The object of this resource that controls another one.
+/// Maps an object to its controller, if that is of the resource `owner`.
 pub(super) fn controller_of(owner: &Resource) -> Mapping {
     let owner = owner.clone();
     Arc::new(move |object| {
@@ -47,7 +47,7 @@ pub(super) fn controller_of(owner: &Resource) -> Mapping {
             .api_version
             .split_once('/')
             .map_or("", |(group, _)| group);
-        // The version may differ: an owner keeps its references when its kind gets a new one.
+        // The version may differ: references stay when the owner's kind gets a new version.
         if group != owner.group || reference.kind != owner.kind {
             return Vec::new();
         }
@@ -59,7 +59,7 @@ pub(super) fn controller_of(owner: &Resource) -> Mapping {
     })
 }
 
-/// One informer that leads to reconciles.
+/// An informer that triggers reconciles.
 pub(super) struct Trigger {
     informer: Informer,
     mapping: Mapping,
@@ -85,7 +85,7 @@ impl Trigger {
         self.informer.clone()
     }
 
-    /// Adds keys until the informer ends.
+    /// Queues keys until the informer ends.
     pub(super) async fn run(self, queue: Queue<ObjectKey>, debounce: Duration) {
         let mut changes = self.informer.subscribe(SubscribeOptions {
             resync: self.resync,
@@ -96,11 +96,11 @@ impl Trigger {
                 self.add(&delta, &queue, debounce);
             }
         }
-        tracing::warn!("an informer of a controller has ended: what changes there is no longer reconciled");
+        tracing::warn!("an informer of a controller has ended: its changes are no longer reconciled");
     }
 
     fn add(&self, delta: &Delta, queue: &Queue<ObjectKey>, debounce: Duration) {
-        // A change nobody can judge counts: a reconcile too many harms less than one too few.
+        // If the predicate panics, the change counts: one reconcile too many harms less than one too few.
         if !guarded("predicate", delta, || self.counts(delta)).unwrap_or(true) {
             return;
         }
@@ -125,7 +125,7 @@ impl Trigger {
     }
 }
 
-/// Asks the user's function. `None` if it panics, which is reported: the changes that follow are told all the same.
+/// Calls the user's function. A panic is logged and returns `None`; later changes are still processed.
 fn guarded<T>(what: &str, delta: &Delta, ask: impl FnOnce() -> T) -> Option<T> {
     let answer = catch_unwind(AssertUnwindSafe(ask));
     if answer.is_err() {

@@ -1,4 +1,4 @@
-//! The controller of a kind: its objects, and those it owns or watches, are structs.
+//! The controller of a Rust type: its objects, and those it owns or watches, are decoded.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
@@ -54,14 +54,13 @@ use crate::finalizer::{self, FinalizerError, Phase};
 use crate::informer::Informer;
 use crate::store::{Snapshot, Store};
 
-/// So long a reconcile waits for the store to show what it has written.
+/// The time a reconcile waits for the store to show its own write.
 const READ_OWN_WRITES: Duration = Duration::from_secs(10);
 
-/// A controller to be, of a kind that is known when the program is built.
+/// A controller of a Rust type.
 ///
-/// It is given objects that are there and decode. Of one that is gone there is nothing left to give: what has to be
-/// cleaned up needs a finalizer ([`Context::finalizer`]). One that does not decode is reported once and reconciled when it
-/// has changed.
+/// It is called for objects that exist and decode. A deleted object is not passed: use a finalizer to clean up
+/// ([`Context::finalizer`]). An object that does not decode is reported once and reconciled after it has changed.
 pub struct Controller<K: ResourceType> {
     name: String,
     factory: Factory,
@@ -70,7 +69,7 @@ pub struct Controller<K: ResourceType> {
     options: ControllerOptions,
 }
 
-/// Another kind that leads to reconciles.
+/// Another kind that triggers reconciles.
 struct Other {
     resource: Resource,
     informer: Informer,
@@ -78,12 +77,12 @@ struct Other {
 }
 
 impl<K: ResourceType> Controller<K> {
-    /// Reconciles all objects of the kind, under its name: `website`.
+    /// A controller of all objects of the kind, named after it: `website`.
     pub fn of(factory: &Factory) -> Self {
         Self::of_selected(factory, Selection::of::<K>())
     }
 
-    /// Reconciles some objects of the kind.
+    /// A controller of some objects of the kind.
     pub fn of_selected(factory: &Factory, selection: Selection<K>) -> Self {
         Self {
             name: selection.resource.kind.to_lowercase(),
@@ -94,7 +93,7 @@ impl<K: ResourceType> Controller<K> {
         }
     }
 
-    /// Logs and counts under another name: for a second controller of the same kind.
+    /// Sets the name in logs and metrics, for a second controller of the same kind.
     pub fn named(self, name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -102,25 +101,24 @@ impl<K: ResourceType> Controller<K> {
         }
     }
 
-    /// Works like that.
+    /// Sets the options.
     pub fn with(self, options: ControllerOptions) -> Self {
         Self { options, ..self }
     }
 
-    /// Also reconciles the object that controls one of this kind which changes
-    /// ([`ResourceType::owner_reference`] says so).
+    /// Also reconciles the controller of a changed object of this kind (see [`ResourceType::owner_reference`]).
     pub fn owns<C: ResourceType>(self) -> Self {
         self.owns_selected(Selection::of::<C>())
     }
 
-    /// As [`owns`](Self::owns), for some objects of the other kind.
+    /// Like [`owns`](Self::owns), for some objects of the other kind.
     pub fn owns_selected<C: ResourceType>(self, selection: Selection<C>) -> Self {
         let mapping = controller_of(&K::resource());
         self.other(selection, |_| mapping)
     }
 
-    /// Also reconciles the objects that `keys` finds for one of another kind which changes. An update or a delete asks
-    /// it about both states, so that what an object has left is reconciled, too.
+    /// Also reconciles the objects `keys` returns for a changed object of another kind. For an update or a delete it
+    /// is called with both states, so that an object that is no longer referred to is reconciled too.
     pub fn watches<C: ResourceType>(
         self,
         keys: impl Fn(&C) -> Vec<ObjectKey> + Send + Sync + 'static,
@@ -128,7 +126,7 @@ impl<K: ResourceType> Controller<K> {
         self.watches_selected(Selection::of::<C>(), keys)
     }
 
-    /// As [`watches`](Self::watches), for some objects of the other kind.
+    /// Like [`watches`](Self::watches), for some objects of the other kind.
     pub fn watches_selected<C: ResourceType>(
         self,
         selection: Selection<C>,
@@ -142,7 +140,7 @@ impl<K: ResourceType> Controller<K> {
         })
     }
 
-    /// Gives it what it works with: an async function from an object to what follows, or to any error.
+    /// Sets the reconciler: an async function from an object to an action or any error.
     pub fn reconcile<F, R, E>(self, reconcile: F) -> BoundController
     where
         F: Fn(Arc<K>, Context<K>) -> R + Send + Sync + 'static,
@@ -170,7 +168,7 @@ impl<K: ResourceType> Controller<K> {
         })
     }
 
-    /// Works until `shutdown` is done, or the informer of the kind has ended.
+    /// Runs until `shutdown` completes or the informer of the kind ends.
     pub async fn run<F, R, E>(self, reconcile: F, shutdown: impl Future<Output = ()> + Send) -> Stopped
     where
         F: Fn(Arc<K>, Context<K>) -> R + Send + Sync + 'static,
@@ -195,7 +193,7 @@ impl<K: ResourceType> Controller<K> {
     }
 }
 
-/// What every reconcile of a controller has at hand.
+/// The state shared by all reconciles of a controller.
 struct Surroundings<K: ResourceType> {
     client: Client,
     store: Store<K>,
@@ -203,7 +201,7 @@ struct Surroundings<K: ResourceType> {
     others: Vec<(Resource, Informer)>,
 }
 
-/// A function over structs as a reconciler of objects.
+/// Adapts a function over structs to a reconciler of objects.
 struct Typed<K: ResourceType, F> {
     reconcile: F,
     surroundings: Arc<Surroundings<K>>,
@@ -235,7 +233,7 @@ where
     }
 }
 
-/// What a reconcile has at hand, beside its object.
+/// The context of one reconcile.
 pub struct Context<K: ResourceType> {
     surroundings: Arc<Surroundings<K>>,
     key: ObjectKey,
@@ -243,26 +241,26 @@ pub struct Context<K: ResourceType> {
     attempts: u32,
 }
 
-/// A kind that a controller neither is of, nor owns, nor watches: there is no store of it.
+/// The controller neither owns nor watches the kind, so it has no store of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the controller neither owns nor watches {kind}")]
 pub struct NotWatchedError {
-    /// The Rust type asked for.
+    /// The Rust type.
     pub kind: &'static str,
 }
 
 impl<K: ResourceType> Context<K> {
-    /// Which object is reconciled.
+    /// The key of the object.
     pub fn key(&self) -> &ObjectKey {
         &self.key
     }
 
-    /// The object as it was sent, for what the struct does not have.
+    /// The undecoded object, for fields the struct does not have.
     pub fn object(&self) -> &Object {
         &self.object
     }
 
-    /// How often this failed since it last succeeded.
+    /// The number of failures since the last success.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
@@ -272,17 +270,17 @@ impl<K: ResourceType> Context<K> {
         &self.surroundings.client
     }
 
-    /// The objects of a kind in the namespace of the object that is reconciled, at the server.
+    /// The API of a kind in the object's namespace. Reads and writes go to the server.
     pub fn api<C: ResourceType>(&self) -> Api<C> {
         self.client().api().namespace(self.key.namespace())
     }
 
-    /// The objects of the kind that is reconciled, as the informer has them.
+    /// The informer's store of the reconciled kind.
     pub fn store(&self) -> &Store<K> {
         &self.surroundings.store
     }
 
-    /// The objects of another kind that the controller owns or watches, as the informer has them.
+    /// The informer's store of another kind that the controller owns or watches.
     pub fn store_of<C: ResourceType>(&self) -> Result<Store<C>, NotWatchedError> {
         let (resource, others) = (C::resource(), &self.surroundings.others);
         let found = others.iter().find(|(watched, _)| *watched == resource);
@@ -295,12 +293,12 @@ impl<K: ResourceType> Context<K> {
         }
     }
 
-    /// Asks for further reconciles.
+    /// A handle to request further reconciles.
     pub fn handle(&self) -> &ReconcileHandle {
         &self.surroundings.handle
     }
 
-    /// Keeps the object until what belongs to it was cleaned up; see [`crate::finalizer`].
+    /// Protects the object with a finalizer until its clean-up has succeeded; see [`crate::finalizer`].
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -327,7 +325,7 @@ impl<K: ResourceType> Context<K> {
             .client()
             .dynamic(K::resource())
             .namespace(self.key.namespace());
-        // An error, and not left out: what was not cleaned up must not lose its finalizer.
+        // An error, not skipped: without a clean-up the finalizer must stay.
         let read = |object: Object| self.store().read(&object).ok_or("the object does not decode");
         let mut cleaned_up = false;
         let typed = async |phase| {
@@ -345,14 +343,14 @@ impl<K: ResourceType> Context<K> {
         Ok(action)
     }
 
-    /// Waits until the store shows another state of the object, or none: while it shows this one, the next reconcile
-    /// would clean up once more.
+    /// Waits until the store shows another state of the object, or none. Otherwise the next reconcile would clean up
+    /// again.
     async fn outdated(&self) {
         let is_another = |state: &Snapshot| {
             let present = state.get(&self.key);
             present.is_none_or(|present| !present.is_same_version(&self.object))
         };
-        // Who waits in vain is called for nothing, and must cope with that.
+        // After the timeout the reconcile may be called once too often, which it must tolerate.
         let _ = tokio::time::timeout(READ_OWN_WRITES, self.store().wait_until(is_another)).await;
     }
 }

@@ -1,7 +1,7 @@
-//! The ledger of a stream: tells what has happened by comparing what the watcher says with what is held.
+//! Turns the events of one watcher into [`FollowEvent`]s by comparing them with the inventory.
 //!
-//! In flow the events of one watcher; out flow [`FollowEvent`]s. A list has no types, so each of its objects is
-//! compared with the inventory, and what the inventory has and the list has not is gone.
+//! A list has no event types, so each of its objects is compared with the inventory; what the inventory has and the
+//! list has not was deleted.
 //!
 //! | held | the server has | told |
 //! |---|---|---|
@@ -11,12 +11,13 @@
 //! | another uid | it | `Deleted` without a final state, then `Added` |
 //! | an object | nothing | `Deleted`; without a final state if a list says so |
 //!
-//! The events of a watch have types, and the table gives the same ones. The two differ only after an event that could
-//! not be decoded; then the table counts, because it knows what the follower was told. Without a complete inventory, the
-//! server's type is passed on as it is.
+//! Watch events have types, and the table gives the same ones. They differ only after an event that could not be
+//! decoded; then the table decides, because it reflects what the follower was sent. Without a complete inventory, the
+//! server's type is passed on.
 //!
-//! A first list is told as it comes. The differences of a later one wait for its end, because only the end says the
-//! version they lead to, and are told behind [`FollowEvent::Restarted`]; [`MAX_WAITING`] bounds how many wait.
+//! A first list is delivered as it arrives. The differences of a later one are held until its end, because only the
+//! end has the version they lead to, and delivered after [`FollowEvent::Restarted`]; [`MAX_WAITING`] bounds their
+//! number.
 
 use std::collections::BTreeMap;
 
@@ -27,46 +28,46 @@ use super::{FollowEvent, Gone, Restart};
 use crate::position::{Held, StreamPosition};
 use crate::watcher::{Event, Failure};
 
-/// As many objects that differ may wait for the end of a list. With more, the restart is told before its version is
-/// known.
+/// The largest number of differing objects held until the end of a list. With more, the restart is reported before
+/// its version is known.
 pub const MAX_WAITING: usize = 10_000;
 
-/// What is known of the list under way, if there is one.
+/// The state of the list in progress, if any.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     list: Option<List>,
 }
 
-/// A list under way.
+/// A list in progress.
 #[derive(Debug)]
 struct List {
-    /// The restart to tell before anything of it; `None` if that was told, or nothing was held before.
+    /// The restart to report first; `None` if it was reported, or nothing was held before.
     restart: Option<Restart>,
     seen: BTreeMap<ObjectKey, Seen>,
-    /// How many of them wait to be told.
+    /// The number of objects held.
     waiting: usize,
-    /// True if an object without a readable key was in it: whatever is missing may be that one.
+    /// True if the list had an object without a readable key: any missing object may be that one.
     has_nameless: bool,
 }
 
 /// One object of a list.
 #[derive(Debug)]
 enum Seen {
-    /// Told, or not worth telling.
+    /// Delivered, or unchanged.
     Settled,
-    /// To be told as it is.
+    /// To be delivered.
     Waiting(Object),
-    /// Was deleted, in this state, before the list was complete.
+    /// Deleted, in this state, before the list was complete.
     Deleted(Object),
 }
 
 impl Ledger {
-    /// True while a list is under way.
+    /// True while a list is in progress.
     pub(super) fn is_listing(&self) -> bool {
         self.list.is_some()
     }
 
-    /// Takes an event in; returns what is to be told. `held` is the state after all that was told before.
+    /// Processes an event; returns the events to deliver. `held` is the inventory after all earlier events.
     pub(super) fn note(
         &mut self,
         event: Event<Object>,
@@ -97,7 +98,7 @@ impl Ledger {
         }
     }
 
-    /// An object of the list cannot be read. It exists: it is not told as deleted.
+    /// An object of the list cannot be decoded. It exists, so it is not reported as deleted.
     pub(super) fn unread(&mut self, key: Option<&ObjectKey>) {
         match (&mut self.list, key) {
             (Some(list), Some(key)) => {
@@ -151,7 +152,7 @@ impl List {
         told
     }
 
-    /// The server says that an object has gone while the list came in.
+    /// The server reports a deletion while the list arrives.
     fn delete(&mut self, object: Object, held: &StreamPosition) -> Vec<FollowEvent> {
         if self.restart.is_some() {
             self.seen.insert(object.key(), Seen::Deleted(object));
@@ -186,7 +187,7 @@ impl List {
         told
     }
 
-    /// What is held and not listed, in the order of a list.
+    /// Objects that are held but not listed, in list order.
     fn missing(&self, held: &StreamPosition) -> Vec<FollowEvent> {
         if self.has_nameless {
             return Vec::new();
@@ -201,7 +202,7 @@ impl List {
     }
 }
 
-/// What an object that is there means to those who were told what is held.
+/// The event for an existing object, given the inventory.
 fn difference(held: &StreamPosition, object: &Object) -> Vec<FollowEvent> {
     let key = object.key();
     match held.inventory.get(&key) {
@@ -215,13 +216,13 @@ fn difference(held: &StreamPosition, object: &Object) -> Vec<FollowEvent> {
     }
 }
 
-/// What the end of an object means to those who were told what is held. Who never knew it is not told.
+/// The event for a deletion, given the inventory; none for an unknown object.
 fn deleted(held: &StreamPosition, object: Object) -> Option<FollowEvent> {
     let key = object.key();
     let known = held.inventory.get(&key)?;
     let gone = match *known.uid == *object.uid() {
         true => Gone::seen(object),
-        // It was another one of that name which came and went unseen.
+        // Another object of that name was created and deleted unseen.
         false => Gone::unseen(&key, known),
     };
     Some(FollowEvent::Deleted(gone))

@@ -1,4 +1,4 @@
-//! The promises of a position, with a server of a few lines that keeps its whole history.
+//! The guarantees of a position, against a small server that keeps its whole history.
 
 mod history;
 mod model;
@@ -46,14 +46,14 @@ async fn take(follow: &mut Follow, count: usize) -> Vec<String> {
     seen
 }
 
-/// Starts a program on this file that follows one source as `pods`.
+/// Starts a follower of one source, as `pods`, with this position file.
 fn program(path: &Path, source: &Arc<History>) -> Follow {
     let mut follow = Follow::from_position(Position::open(path).unwrap());
     follow.add("pods", Arc::new(source.clone()), Config::paged());
     follow
 }
 
-/// A directory, and a file in it that is not there yet.
+/// A directory, and the path of a new file in it.
 fn file() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("position");
@@ -168,7 +168,7 @@ async fn an_event_that_was_not_handled_comes_again() {
     source.write("+a/z@3");
     let mut second = program(&path, &source);
     assert_eq!(take(&mut second, 2).await, ["pods: +a/y@2", "pods: +a/z@3"]);
-    // The program dies here, in the middle of z; only y was handled. Time has passed, so y was written down.
+    // The program crashes while it handles z; only y was handled and, since time has passed, saved.
     tokio::time::advance(SAVE_EVERY).await;
     second.handling = None;
     second.finish().unwrap();
@@ -234,4 +234,24 @@ async fn without_a_file_a_relist_is_told_as_its_differences_too() {
         "pods: synced 4",
     ];
     assert_eq!(take(&mut follow, 4).await, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_stream_is_silent_and_begins_from_nothing_when_it_comes_back() {
+    let (_directory, path) = file();
+    let (pods, services) = (History::new(&["+a/pod@1"]), History::new(&["+a/service@5"]));
+    let mut follow = program(&path, &pods);
+    follow.add("services", Arc::new(services.clone()), Config::paged());
+    take(&mut follow, 4).await;
+    follow.remove("pods");
+    pods.write("-a/pod@7");
+    services.write("+a/other@8");
+    assert_eq!(take(&mut follow, 1).await, ["services: +a/other@8"]);
+    pods.write("+a/new@9");
+    follow.add("pods", Arc::new(pods.clone()), Config::paged());
+    assert_eq!(take(&mut follow, 2).await, ["pods: +a/new@9", "pods: synced 9"]);
+    follow.remove("pods");
+    follow.finish().unwrap();
+    let mut second = program(&path, &pods);
+    assert_eq!(take(&mut second, 2).await, ["pods: +a/new@9", "pods: synced 9"]);
 }

@@ -1,4 +1,4 @@
-//! Callbacks instead of a stream: a handler on a task of its own.
+//! Callbacks instead of a stream: a handler on its own task.
 
 use std::future::ready;
 use std::panic::AssertUnwindSafe;
@@ -13,10 +13,10 @@ use super::{Notice, Subscription};
 use crate::delta::{Cause, Delta};
 use crate::view::{Untyped, View};
 
-/// Is called with what changes, one call at a time and in order: the next call comes when this one is done.
+/// Receives changes, one call at a time and in order.
 ///
-/// A handler of a kind is given structs, `Handler` alone the objects as they are. A call that panics, its filter's
-/// included, is reported and counts as made: the next change is told all the same.
+/// A handler of a kind gets structs, a plain `Handler` undecoded objects. If a call or its filter panics, the panic
+/// is reported and the call counts as made; the next change is delivered.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -40,12 +40,12 @@ use crate::view::{Untyped, View};
 /// }
 /// ```
 pub trait Handler<K: View = Untyped>: Send + 'static {
-    /// An object that was not there before.
+    /// An object was added.
     fn added(&mut self, _object: K::Handle, _cause: Cause) -> impl Future<Output = ()> + Send {
         ready(())
     }
 
-    /// An object that has changed or, with [`Cause::Resync`], not.
+    /// An object has changed or, with [`Cause::Resync`], is the same.
     fn updated(
         &mut self,
         _old: K::Handle,
@@ -55,18 +55,18 @@ pub trait Handler<K: View = Untyped>: Send + 'static {
         ready(())
     }
 
-    /// An object that is gone; `final_state` says whether this is the state in which it went.
+    /// An object was deleted; `final_state` is true if `last` is the state in which it was deleted.
     fn deleted(&mut self, _last: K::Handle, _final_state: bool) -> impl Future<Output = ()> + Send {
         ready(())
     }
 
-    /// Everything that was there at the beginning has been told.
+    /// All objects that existed at the beginning have been delivered.
     fn synced(&mut self) -> impl Future<Output = ()> + Send {
         ready(())
     }
 }
 
-/// A handler that runs. Dropping this removes it.
+/// A running handler. Dropping this removes it.
 #[derive(Debug)]
 pub struct Registration {
     task: JoinHandle<()>,
@@ -89,23 +89,23 @@ impl Registration {
         }
     }
 
-    /// Waits until the handler has returned from every call for what was there at the beginning.
-    /// `false` if it ends before.
+    /// Waits until the handler has processed everything that existed at the beginning. Returns `false` if it ends
+    /// before.
     pub async fn synced(&self) -> bool {
         self.synced.clone().wait_for(|synced| *synced).await.is_ok()
     }
 
-    /// Whether the handler has seen everything that was there at the beginning.
+    /// True if the handler has processed everything that existed at the beginning.
     pub fn has_synced(&self) -> bool {
         *self.synced.borrow()
     }
 
-    /// How many calls have panicked.
+    /// The number of calls that panicked.
     pub fn panics(&self) -> u64 {
         self.panics.load(Ordering::Relaxed)
     }
 
-    /// Removes the handler and waits until its last call has returned. Do not call this from the handler.
+    /// Removes the handler and waits until its last call has returned. Must not be called from the handler.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
         let _ = (&mut self.task).await;
@@ -114,7 +114,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // The task sees it at its next await; a call under way is not torn.
+        // The task stops at its next await; a running call is completed.
         self.stop.send_replace(true);
     }
 }
@@ -130,7 +130,7 @@ async fn run<K: View>(
         let notice = tokio::select! {
             biased;
             _ = stopped.wait_for(|stopped| *stopped) => return,
-            // Its filter is the user's, too.
+            // Its filter is user code, too.
             notice = AssertUnwindSafe(subscription.next()).catch_unwind() => notice,
         };
         let synced = matches!(notice, Ok(Some(Notice::Synced)));

@@ -1,12 +1,12 @@
-//! What waits for one subscriber: a bounded queue, and a way back when it overflows.
+//! The mailbox of one subscriber: a bounded queue that falls back to a difference when it overflows.
 //!
-//! The driver posts batches, the subscriber takes notices out; neither waits for the other. When a batch does not
-//! fit, the mailbox remembers the state before it and takes in nothing more. Once the subscriber has emptied the
-//! queue it is told the difference between that state and the present one: no object is missed, only the steps in
-//! between are. Both states share what has not changed, so falling behind costs little memory.
+//! The driver posts batches, the subscriber takes notices; neither waits for the other. When a batch does not fit,
+//! the mailbox remembers the snapshot before it and accepts nothing more. Once the subscriber has emptied the queue,
+//! it receives the difference between that snapshot and the current one: no object is missed, only intermediate
+//! states are. The snapshots share what has not changed, so falling behind costs little memory.
 //!
-//! Each batch and each snapshot has a generation. A mailbox knows the generation it is up to, so that a batch which
-//! a snapshot already contains is not told twice, whichever of the two came first.
+//! Batches and snapshots have a generation. A mailbox knows the generation it has reached, so that a batch that is
+//! already contained in a snapshot is not delivered twice.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,27 +15,27 @@ use super::Notice;
 use crate::delta::{Cause, Delta};
 use crate::store::Snapshot;
 
-/// One subscriber's queue.
+/// The queue of one subscriber.
 #[derive(Debug)]
 pub(super) struct Mailbox {
-    /// The first list, to be told before what is queued: it is the whole store, so nothing of it need be queued.
+    /// The first list, delivered before the queue. It is the whole store, so nothing of it is queued.
     first_list: Option<Arc<Snapshot>>,
     queue: VecDeque<Notice>,
     capacity: usize,
-    /// Every change up to this generation was queued, or is in `behind`'s future.
+    /// Every change up to this generation was queued, or will be part of the difference to `behind`.
     up_to: u64,
-    /// The state the subscriber has seen once the queue is empty, while it is behind.
+    /// While overflowed: the state the subscriber has seen once the queue is empty.
     behind: Option<Arc<Snapshot>>,
-    /// Changes told as one because the queue was full.
+    /// The number of changes that were coalesced because the queue was full.
     coalesced: u64,
     told_synced: bool,
     closed: bool,
 }
 
-/// What a subscriber finds.
+/// The next item of a mailbox.
 #[derive(Debug)]
 pub(super) enum Taken {
-    /// Every object of this state is to be told, and then that it is complete, if it is.
+    /// Deliver every object of this snapshot and then, if it is complete, the end of the list.
     FirstList(Arc<Snapshot>),
     Notice(Notice),
     Empty,
@@ -43,7 +43,7 @@ pub(super) enum Taken {
 }
 
 impl Mailbox {
-    /// For a subscriber that has been told the state of `snapshot`.
+    /// For a subscriber that has seen `snapshot`.
     pub(super) fn new(capacity: usize, snapshot: &Snapshot) -> Self {
         Self {
             first_list: None,
@@ -57,7 +57,7 @@ impl Mailbox {
         }
     }
 
-    /// A batch has been published as `after`.
+    /// Posts a batch that was published as `after`.
     pub(super) fn post(&mut self, deltas: &[Delta], before: &Arc<Snapshot>, after: &Arc<Snapshot>) {
         if self.closed || after.generation() <= self.up_to {
             return;
@@ -67,7 +67,7 @@ impl Mailbox {
             return;
         }
         let is_initial = |delta: &Delta| delta.cause() == Cause::Initial;
-        // Lists come before changes, so that all of it is listed if the last one is.
+        // Lists come before changes: if the last delta is initial, all are.
         let is_listed = deltas.len() == after.len() && deltas.last().is_some_and(is_initial);
         if is_listed && before.is_empty() && self.queue.is_empty() {
             self.up_to = after.generation();
@@ -75,7 +75,7 @@ impl Mailbox {
             self.first_list = Some(after.clone());
             return;
         }
-        // A first list goes in whatever its length: it is shared with the store and known to come.
+        // A first list is accepted whatever its length: it is shared with the store.
         let initial = deltas.first().is_some_and(is_initial);
         if !initial && self.queue.len() + deltas.len() > self.capacity {
             self.behind = Some(before.clone());
@@ -87,7 +87,7 @@ impl Mailbox {
         self.mark_synced(after);
     }
 
-    /// The next notice. `present` is read only when the subscriber has to catch up.
+    /// The next notice. `present` is called only if the subscriber has to catch up.
     pub(super) fn take(&mut self, present: impl FnOnce() -> Arc<Snapshot>) -> Taken {
         if let Some(state) = self.first_list.take() {
             return Taken::FirstList(state);
@@ -108,24 +108,24 @@ impl Mailbox {
         }
     }
 
-    /// No more will come. What is queued can still be taken.
+    /// Closes the mailbox. Queued notices can still be taken.
     pub(super) fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Whether the subscriber knows this state.
+    /// True if the subscriber has seen this state.
     pub(super) fn has_told(&self, state: &Snapshot) -> bool {
         let is_empty = self.first_list.is_none() && self.queue.is_empty();
         is_empty && self.behind.is_none() && self.up_to >= state.generation()
     }
 
-    /// How many notices wait.
+    /// The number of queued notices.
     pub(super) fn len(&self) -> usize {
         let listed = self.first_list.as_ref().map_or(0, |state| state.len());
         listed + self.queue.len()
     }
 
-    /// How many changes were not told one by one because the queue was full.
+    /// The number of changes that were coalesced because the queue was full.
     pub(super) fn coalesced(&self) -> u64 {
         self.coalesced
     }
@@ -154,7 +154,7 @@ mod tests {
         (store, writer)
     }
 
-    /// A change that is published: what it was, and what comes before and after it.
+    /// A published change with the snapshots before and after it.
     fn change(store: &Store, writer: &mut Writer, text: &str) -> (Vec<Delta>, Arc<Snapshot>, Arc<Snapshot>) {
         let (before, mut deltas) = (store.snapshot(), Vec::new());
         writer.apply(0, Event::Modified(object(text)), &mut deltas);
@@ -202,7 +202,7 @@ mod tests {
         assert!(mailbox.has_told(&after));
     }
 
-    /// The store shows a change before it is posted: a resync at that moment would tell it ahead of its time.
+    /// The store shows a change before it is posted: a resync at that moment must not deliver it early.
     #[test]
     fn a_state_is_told_once_its_changes_were_taken() {
         let (store, mut writer) = listed();

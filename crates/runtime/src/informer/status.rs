@@ -1,41 +1,40 @@
-//! How an informer is doing, in words that can be waited for and printed.
+//! The health of an informer: it can be awaited and printed.
 
 use std::fmt;
 
 use crate::watcher::Failure;
 
-/// How an informer is doing.
+/// The health of an informer.
 #[derive(Clone, Debug)]
 pub struct Health {
-    /// How far it has come.
+    /// Its phase.
     pub phase: HealthPhase,
-    /// What is going wrong right now: gone as soon as the server is heard again, or the object that could not be
-    /// read is.
+    /// The current failure. Cleared by the next successful answer, or when the undecodable object can be decoded.
     pub failing: Option<Failure>,
 }
 
-/// How far an informer has come.
+/// The phase of an informer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HealthPhase {
     /// The first list is not complete.
     Syncing,
-    /// The store shows the server's state, or, while failing, the last one known.
+    /// The store has the server's state or, while failing, the last known one.
     Synced,
-    /// It has ended: it was stopped, its request is wrong and `failing` says how, or a transform or index function
-    /// has panicked.
+    /// It has ended: it was stopped, its request is invalid (see `failing`), or a transform or index function has
+    /// panicked.
     Stopped,
 }
 
-/// The first list did not become complete in time, and why.
+/// The first list was not complete in time.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("not synced: {health}")]
 pub struct NotSyncedError {
-    /// How the informer was doing when time was up.
+    /// The health of the informer at the timeout.
     pub health: Health,
 }
 
 impl Health {
-    /// Whether the store shows a complete list.
+    /// True if the store has a complete list.
     pub fn is_synced(&self) -> bool {
         self.phase == HealthPhase::Synced
     }

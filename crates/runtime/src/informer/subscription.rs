@@ -1,4 +1,4 @@
-//! One subscriber's view of an informer: what is there, then what changes, in order and at its own pace.
+//! A subscription: the existing objects, then the changes, in order and at the subscriber's own pace.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,39 +18,39 @@ use crate::delta::{Cause, Delta};
 use crate::store::{Store, Walk};
 use crate::view::{LastRead, Untyped, View};
 
-/// As many changes wait for a subscriber at most; beyond that it is told the difference once it has caught up.
+/// The default capacity of a subscriber's queue; beyond it, changes are coalesced.
 pub const DEFAULT_CAPACITY: usize = 4096;
 
-/// 1 s, as client-go: a shorter time between resyncs is raised to this.
+/// The shortest resync interval, as in client-go; shorter ones are raised to it.
 pub const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
 
-/// A year: whoever asks for a longer time between resyncs means never.
+/// A year: a longer resync interval means never.
 const LONGEST_RESYNC: Duration = Duration::from_secs(86_400 * 365);
 
-/// What a subscriber is told.
+/// A notice to a subscriber.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice<T = Object> {
-    /// An object has come, changed or gone.
+    /// An object was added, updated or deleted.
     Change(Delta<T>),
-    /// Everything told so far is the complete first list, or what was there at the time of subscribing.
+    /// All objects of the first list, or that existed when the subscription started, have been delivered.
     Synced,
 }
 
-/// How often a subscriber is told every object again, as [`Cause::Resync`]; up to a tenth earlier or later, so that
-/// subscribers do not all do it at once. A resync never talks to the server.
+/// The interval at which a subscriber receives every object again, with [`Cause::Resync`]. Each interval varies by up
+/// to a tenth, so that subscribers do not resync together. A resync never talks to the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resync {
-    /// As often as the informer's options say, or those of the factory it comes from.
+    /// The interval of the informer's options, or of its factory.
     #[default]
     Inherited,
     /// Never.
     Never,
-    /// About this often, but not more often than [`SHORTEST_RESYNC`].
+    /// About this often, but not below [`SHORTEST_RESYNC`].
     Every(Duration),
 }
 
 impl Resync {
-    /// The time between two resyncs, for a subscriber of an informer with this default.
+    /// The interval, for a subscriber of an informer with this default.
     pub(super) fn period(self, inherited: Option<Duration>) -> Option<Duration> {
         match self {
             Self::Inherited => inherited,
@@ -60,21 +60,20 @@ impl Resync {
     }
 }
 
-/// Decides which objects a subscriber is told about.
+/// Selects the objects a subscriber receives.
 pub type Filter = Arc<dyn Fn(&Object) -> bool + Send + Sync>;
 
-/// What a subscriber wants.
+/// Options of a subscription.
 #[derive(Clone)]
 pub struct SubscribeOptions {
-    /// How many changes may wait. When more come, the subscriber is told only what has changed in sum once it has
-    /// caught up: memory stays bounded, no object is missed, and nobody else is held up.
+    /// The number of changes that may be queued. Beyond it, the subscriber receives the coalesced difference once it
+    /// has caught up: memory stays bounded, no object is missed, and nobody else is delayed.
     pub capacity: usize,
-    /// Tell every object again now and then.
+    /// The resync interval.
     pub resync: Resync,
-    /// Only objects for which this holds. One that begins to satisfy it is told as added, one that ceases to as
-    /// deleted.
+    /// Only objects that match. One that starts to match is reported as added, one that no longer matches as deleted.
     pub filter: Option<Filter>,
-    /// Tell an object that was recreated under the same name as deleted and added, not as updated.
+    /// Report an object that was recreated under the same name as deleted and added, not as updated.
     pub split_recreated: bool,
 }
 
@@ -101,8 +100,8 @@ impl fmt::Debug for SubscribeOptions {
 
 /// A subscriber: a [`Stream`] of notices. Dropping it unsubscribes.
 ///
-/// A subscriber of a kind is told of the objects that decode. One that ceases to stays as it was told, until it can be
-/// read again or is gone.
+/// A typed subscriber receives the objects that decode. For an object that no longer decodes it receives nothing
+/// until the object decodes again or is deleted.
 pub struct Subscription<K: View = Untyped> {
     changes: Changes,
     store: Store<K>,
@@ -118,19 +117,19 @@ impl<K: View> Subscription<K> {
         }
     }
 
-    /// The next notice; `None` once the informer has stopped and everything was told.
+    /// The next notice; `None` once the informer has stopped and everything was delivered.
     ///
-    /// May be dropped at any await without losing a notice.
+    /// Cancel safe: dropping the future loses no notice.
     pub async fn next(&mut self) -> Option<Notice<K::Handle>> {
         poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// How many changes wait to be taken.
+    /// The number of queued changes.
     pub fn backlog(&self) -> usize {
         self.changes.post.mailbox.lock().len()
     }
 
-    /// How many changes were told in sum instead of one by one, because the subscriber was too slow.
+    /// The number of changes that were coalesced because the subscriber was too slow.
     pub fn coalesced(&self) -> u64 {
         self.changes.post.mailbox.lock().coalesced()
     }
@@ -149,7 +148,7 @@ impl<K: View> Subscription<K> {
     }
 }
 
-/// It holds nothing that must stay where it is.
+/// Nothing in it is pinned.
 impl<K: View> Unpin for Subscription<K> {}
 
 impl<K: View> Stream for Subscription<K> {
@@ -160,14 +159,14 @@ impl<K: View> Stream for Subscription<K> {
     }
 }
 
-/// What a subscriber is told, its objects as they are.
+/// The undecoded changes of a subscriber.
 pub(super) struct Changes {
     /// Keeps the informer running.
     informer: Arc<Inner>,
     post: Arc<Post>,
     options: SubscribeOptions,
     replay: Option<(Walk, Cause)>,
-    /// The second half of a change that was told in two.
+    /// The second half of a change that was split.
     second: Option<Delta>,
     resync_at: Option<Pin<Box<Sleep>>>,
 }
@@ -187,7 +186,7 @@ impl Changes {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Notice>> {
-        // There may be a hundred thousand notices without a wait between them: others want to run, too.
+        // A hundred thousand notices may be ready at once: yield to other tasks.
         let budget = ready!(coop::poll_proceed(cx));
         let notice = ready!(self.poll_notice(cx));
         budget.made_progress();
@@ -226,8 +225,8 @@ impl Changes {
         }
     }
 
-    /// What has come. Whoever finds nothing is woken by the next letter, and looks once more before it waits: one may
-    /// have come meanwhile.
+    /// The next item of the mailbox. After registering the waker it checks again, because a notice may have arrived
+    /// meanwhile.
     fn poll_mailbox(&self, cx: &mut Context<'_>) -> Poll<Taken> {
         let take = || self.post.mailbox.lock().take(|| self.informer.store.snapshot());
         match take() {
@@ -240,7 +239,7 @@ impl Changes {
         }
     }
 
-    /// The next object of what was there at the time of subscribing, or of a resync.
+    /// The next object of the initial state, or of a resync.
     fn replayed(&mut self) -> Option<Notice> {
         while let Some((walk, cause)) = &mut self.replay {
             let cause = *cause;
@@ -263,8 +262,7 @@ impl Changes {
         None
     }
 
-    /// Time for a resync. False while the store shows what the subscriber was not told yet: news go first, and a
-    /// letter is on its way.
+    /// Starts a resync. Returns false while the store shows changes not yet delivered: they go first.
     fn begin_resync(&mut self) -> bool {
         let snapshot = self.informer.store.snapshot();
         if !self.post.mailbox.lock().has_told(&snapshot) {
@@ -298,7 +296,7 @@ impl Changes {
         first.or_else(|| self.second.take())
     }
 
-    /// The change as it looks to someone who sees only the objects that satisfy the filter.
+    /// The change as seen through the filter.
     fn filtered(&self, delta: Delta) -> Option<Delta> {
         match delta {
             Delta::Added { ref object, .. } => self.wants(object).then_some(delta),

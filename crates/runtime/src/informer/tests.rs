@@ -1,4 +1,4 @@
-//! The informer's promises, fed by hand through a source whose answers the test sends one by one.
+//! The informer's guarantees, with a source whose answers the test sends one by one.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,7 +16,7 @@ use crate::watcher::{Input, ListRequest, Opening, Source, Unread, WatchRequest};
 
 const SOON: Duration = Duration::from_secs(5);
 
-/// A server played by the test: each request hands out the next answer, a channel the test writes to.
+/// A server played by the test: each request gets the next channel, which the test writes to.
 struct Played {
     answers: Mutex<Vec<Result<mpsc::UnboundedReceiver<Input<Object>>, Failure>>>,
 }
@@ -68,7 +68,7 @@ fn page_end(version: &str) -> Input<Object> {
     })
 }
 
-/// An informer that has listed `a/x@1` and watches; the voice speaks on its watch.
+/// An informer that has listed `a/x@1` and watches; the voice feeds its watch.
 async fn synced() -> (Informer, Voice) {
     let (source, mut voices) = played(vec![], 2);
     let informer = Informer::start(source, paged());
@@ -85,7 +85,7 @@ fn show_notice(notice: Notice) -> String {
     }
 }
 
-/// As many notices, which must come soon.
+/// The next notices, within a short time.
 async fn told(subscription: &mut Subscription, count: usize) -> Vec<String> {
     let mut told = Vec::new();
     for _ in 0..count {
@@ -338,7 +338,7 @@ async fn a_namespace_that_fails_is_told_although_another_is_heard() {
     assert!(informer.health().failing.is_none());
 }
 
-/// Feeds `bad` to an informer with these options, which must end rather than leave anybody waiting.
+/// Feeds `bad` to an informer with these options, which must end so that nobody waits forever.
 async fn ends_at_bad(options: InformerOptions) {
     let (source, voices) = played(vec![], 2);
     let informer = Informer::start(source, options);
@@ -588,7 +588,7 @@ async fn a_relist_tells_each_subscriber_only_the_difference() {
     );
 }
 
-/// An object of this key and version that cannot be read.
+/// An object of this key and version that cannot be decoded.
 fn odd(key: &str, version: &str) -> Input<Object> {
     let object = Unread {
         key: ObjectKey::parse(key),
@@ -616,7 +616,7 @@ async fn an_object_that_cannot_be_read_keeps_its_last_state_and_is_named_until_i
     assert_eq!(told(&mut subscription, 1).await, ["a/x@2→a/x@7 Watch"]);
     assert!(failing().starts_with(complaint), "{}", failing());
 
-    // A worse trouble goes first; when it is over, the old one is still there.
+    // A worse failure takes precedence; when it is over, the old one is still there.
     let restarting = Status::service_unavailable("restarting");
     voices[1].send(Input::Failed(restarting.into())).unwrap();
     let mut health = informer.watch_health();
@@ -649,7 +649,7 @@ async fn an_object_that_can_be_read_again_is_told_and_no_longer_named() {
     health.wait_for(|health| health.failing.is_none()).await.unwrap();
 }
 
-/// Writes down messages and the fields that tests look at.
+/// Records messages and the fields that tests check.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<String>>>);
 
@@ -677,8 +677,8 @@ async fn a_reflector_logs_as_client_go_at_the_same_levels() {
     let lines = Lines::default();
     let subscriber = tracing_subscriber::registry().with(lines.clone());
     let _guard = tracing::subscriber::set_default(subscriber);
-    // With one subscriber in the process, tracing asks the thread that first reaches a call site whether it is of
-    // interest, and remembers the answer for all. That may be the thread of another test, which has none.
+    // With one subscriber in the process, tracing asks the thread that first reaches a call site whether it is
+    // enabled, and caches the answer for all threads. That may be the thread of another test, which has none.
     let _second = tracing::Dispatch::new(tracing_subscriber::registry());
     let (source, mut voices) = played(vec![], 3);
     let options = InformerOptions {
@@ -696,7 +696,7 @@ async fn a_reflector_logs_as_client_go_at_the_same_levels() {
     drop(watch);
     told(&mut subscription, 4).await;
     let lines = lines.0.lock().clone();
-    // How often one comes round is left to chance; that each is logged is not.
+    // The order of resyncs among the lines is random.
     let (resyncs, others): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| line.contains("resync"));
     assert!(!resyncs.is_empty());
     let expected = "Forcing resync v=4 resource=objects";

@@ -1,4 +1,4 @@
-//! What stands in a lease, and what follows from it: the election without a server and without a clock.
+//! The content of a lease and the decisions that follow from it, without a server or a clock.
 
 use std::time::Duration;
 
@@ -9,45 +9,45 @@ use watchkeeper_wire::Object;
 
 use super::LeaderOptions;
 
-/// A lease as it was read: the whole object, so that a write keeps what others have put there.
+/// A lease as read: the whole object, so that a write keeps fields of others.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LeaseRecord {
     lease: Value,
 }
 
-/// A lease and when it was first seen like that.
+/// A lease and the time its content was first observed.
 #[derive(Clone, Debug)]
 pub(super) struct Observed {
     pub(super) record: LeaseRecord,
     since: Instant,
 }
 
-/// What to do about a lease.
+/// The action for a lease.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Decision {
-    /// Another holds it.
+    /// Wait: another holds it.
     Wait,
-    /// There is none yet.
+    /// Create: there is none.
     Create(Value),
-    /// It is ours, or free, or has run out.
+    /// Update: it is ours, free or expired.
     Update(Value),
 }
 
 impl LeaseRecord {
     pub(super) fn read(lease: &Object) -> Self {
-        // A lease that cannot be read is treated as one that nobody holds; writing it back will tell.
+        // A lease that cannot be decoded counts as free; writing it back will show the error.
         let lease = lease.to_value().unwrap_or_default();
         Self { lease }
     }
 
-    /// Who holds it.
+    /// Its holder.
     pub(super) fn holder(&self) -> Option<&str> {
         self.lease["spec"]["holderIdentity"]
             .as_str()
             .filter(|holder| !holder.is_empty())
     }
 
-    /// For how long its holder wants it to be respected.
+    /// The duration its holder asks for.
     fn duration(&self) -> Option<Duration> {
         self.lease["spec"]["leaseDurationSeconds"]
             .as_u64()
@@ -58,7 +58,7 @@ impl LeaseRecord {
         self.lease["spec"]["leaseTransitions"].as_i64().unwrap_or(0)
     }
 
-    /// The same lease without a holder.
+    /// The lease without a holder.
     pub(super) fn released(&self, now: Time) -> Value {
         let mut lease = self.lease.clone();
         lease["spec"] = json!({
@@ -73,8 +73,8 @@ impl LeaseRecord {
 }
 
 impl Observed {
-    /// What is known now: a lease that has not changed is as old as when it was first seen. Only what its holder
-    /// writes counts; somebody else's label renews nothing.
+    /// Updates the observation: an unchanged lease keeps the time it was first observed. Only the holder's fields
+    /// count; a label does not renew it.
     pub(super) fn next(before: Option<Self>, record: LeaseRecord, now: Instant) -> Self {
         let same = before.filter(|before| before.record.lease["spec"] == record.lease["spec"]);
         let since = same.map_or(now, |before| before.since);
@@ -82,7 +82,7 @@ impl Observed {
     }
 }
 
-/// Decides by what was observed. `wall` is only written down, never compared.
+/// Decides from the observation. `wall` is only written, never compared.
 pub(super) fn decide(
     observed: Option<&Observed>,
     options: &LeaderOptions,
@@ -99,7 +99,7 @@ pub(super) fn decide(
     };
     let record = &observed.record;
     let mine = record.holder() == Some(&options.identity);
-    // Its holder works for as long as it has promised there, whatever is configured here.
+    // The duration in the lease counts, not the one configured here: the holder relies on it.
     let duration = record.duration().unwrap_or(options.lease_duration);
     let end = observed.since.checked_add(duration);
     let respected = end.is_none_or(|end| end > now);
@@ -126,7 +126,7 @@ fn spec(options: &LeaderOptions, now: Time, acquired: &str, transitions: i64) ->
     })
 }
 
-/// Rounded up: others must not think that a lease is over before it is.
+/// Rounded up: others must not see the lease expire early.
 fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }

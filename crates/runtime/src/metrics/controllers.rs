@@ -1,4 +1,4 @@
-//! What controllers do, under controller-runtime's names: its dashboards and alerts work as they are.
+//! Controller metrics under controller-runtime's names, so that its dashboards and alerts work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,13 +52,13 @@ const DURATIONS: Bounds = &[
     (60.0, "60"),
 ];
 
-/// How a reconcile ended.
+/// The outcome of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Success,
     RequeueAfter,
     Error,
-    /// It failed and is not tried again.
+    /// It failed and is not retried.
     Terminal,
     Panic,
     Timeout,
@@ -75,7 +75,7 @@ impl Outcome {
     }
 }
 
-/// What is counted of one controller.
+/// The metrics of one controller.
 pub(crate) struct ControllerMetrics {
     name: String,
     workers: usize,
@@ -105,12 +105,12 @@ impl ControllerMetrics {
         }
     }
 
-    /// A reconcile has begun.
+    /// A reconcile has started.
     pub(crate) fn begun(&self) {
         self.active.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A reconcile has ended. Whatever went wrong counts among the errors as well.
+    /// A reconcile has ended. Panics and timeouts count as errors too.
     pub(crate) fn ended(&self, took: Duration, outcome: Outcome) {
         self.active.fetch_sub(1, Ordering::Relaxed);
         self.took.record(took);
@@ -128,7 +128,7 @@ impl ControllerMetrics {
     }
 }
 
-/// Everything, as controller-runtime shows it.
+/// All metrics, as controller-runtime shows them.
 pub(super) fn collect(controllers: &[Arc<ControllerMetrics>], text: &mut MetricsText) {
     if controllers.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! An inventory: which objects a stream holds, each by key, uid and version. No object is kept.
+//! An inventory: key, uid and version of each object of a stream, without the objects.
 
 use std::collections::HashMap;
 
@@ -10,22 +10,22 @@ pub struct Inventory {
     objects: HashMap<ObjectKey, Held, foldhash::fast::RandomState>,
 }
 
-/// An object as it was last told.
+/// An object as last reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Tells an object from a later one of the same name.
+    /// Distinguishes an object from a later one of the same name.
     pub uid: Box<str>,
     /// Its version.
     pub version: ResourceVersion,
 }
 
 impl Inventory {
-    /// What was last told of an object.
+    /// The last report of an object.
     pub fn get(&self, key: &ObjectKey) -> Option<&Held> {
         self.objects.get(key)
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.objects.len()
     }
@@ -35,7 +35,7 @@ impl Inventory {
         self.objects.is_empty()
     }
 
-    /// All of them, in no order.
+    /// All objects, unordered.
     pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Held)> {
         self.objects.iter()
     }

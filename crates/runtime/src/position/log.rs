@@ -1,4 +1,4 @@
-//! The log of a position: an append-only file that is rewritten when it has grown by a third.
+//! The log of a position: an append-only file that is rewritten after it has grown by a third.
 //!
 //! ```text
 //!   watchkeeper position 2\n
@@ -6,13 +6,12 @@
 //!   └────────────┴────────────┴─────────┘   …
 //! ```
 //!
-//! Records are `postcard`. `Stream` names the stream of those that follow it in the frame; uids and versions are
-//! numbers where they look like it. An object costs some 60 bytes, an event as much.
+//! Records are `postcard`. `Stream` names the stream of the records after it in the frame; uids and versions are
+//! stored as numbers if possible. An object costs some 60 bytes, an event as much.
 //!
-//! A frame that a crash has cut off at the end of the file is left out: the position is the one before it. Anything
-//! else that does not check is damage, and an error. A rewrite goes to a new file, which takes the place of the old one
-//! when it is on disk. A file of the first format, one JSON object of stream names and versions, is read as well and
-//! rewritten with the first save.
+//! A frame truncated by a crash at the end of the file is ignored: the position is the one before it. Any other
+//! mismatch is damage, and an error. A rewrite goes to a new file, which replaces the old one when it is on disk. A
+//! file of the first format, a JSON object of stream names and versions, is read too and rewritten by the first save.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -30,18 +29,18 @@ const MAGIC: &[u8] = b"watchkeeper position 2\n";
 /// Length and checksum.
 const FRAME_HEAD: usize = 8;
 
-/// A small file may grow by this much before it is rewritten.
+/// The growth of a small file before it is rewritten.
 const LEAST_GROWTH: u64 = 64 * 1024;
 
-/// Where files of the first format keep the cluster's identity.
+/// The key of the cluster's identity in files of the first format.
 const CLUSTER: &str = "cluster";
 
 /// One step of a position.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Record<'a> {
-    /// The cluster that the position is about.
+    /// The cluster of the position.
     Cluster(&'a str),
-    /// An object is there.
+    /// An object was added or modified.
     Put {
         key: &'a str,
         #[serde(borrow)]
@@ -49,14 +48,16 @@ pub(super) enum Record<'a> {
         #[serde(borrow)]
         version: Version<'a>,
     },
-    /// An object is not there any more.
+    /// An object was deleted.
     Gone { key: &'a str },
     /// Everything up to this version was handled.
     Reached(#[serde(borrow)] Version<'a>),
-    /// Likewise, and the inventory is complete.
+    /// The same, and the inventory is complete.
     Synced(#[serde(borrow)] Version<'a>),
-    /// The version means nothing any more.
+    /// The version expired.
     Restarted,
+    /// The stream is not followed any more.
+    Forgotten,
 }
 
 /// A record, or the stream of the records after it.
@@ -66,14 +67,14 @@ enum Entry<'a> {
     Record(#[serde(borrow)] Record<'a>),
 }
 
-/// A version, in as few bytes as it needs.
+/// A version, in as few bytes as possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Version<'a> {
     Number(u64),
     Text(&'a str),
 }
 
-/// A uid, likewise.
+/// A uid, in as few bytes as possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Uid<'a> {
     Uuid([u8; 16]),
@@ -124,16 +125,16 @@ impl From<Uid<'_>> for Box<str> {
 pub(super) struct Log {
     path: PathBuf,
     file: File,
-    /// The length of what counts, and the length it had after it was last rewritten.
+    /// The valid length of the file, and its length after the last rewrite.
     len: u64,
     rewritten_len: u64,
-    /// True if nothing may be appended: the file is of the first format, or a write has failed.
+    /// True if the file cannot be appended to: it has the first format, or a write has failed.
     must_rewrite: bool,
     next: Frame,
 }
 
 impl Log {
-    /// Opens or creates the file and hands out what it says.
+    /// Opens or creates the file and passes its records to `each`.
     pub(super) fn open(path: PathBuf, each: impl FnMut(&str, Record<'_>)) -> Result<Self, PositionError> {
         let io = |source| PositionError::File {
             path: path.clone(),
@@ -177,7 +178,7 @@ impl Log {
         self.next.push(stream, record);
     }
 
-    /// Writes what was appended, durably. `state` gives the records of a rewrite.
+    /// Writes the appended records, durably. `state` gives the records of a rewrite.
     pub(super) fn save(
         &mut self,
         state: impl FnOnce(&mut dyn FnMut(&str, &Record<'_>)),
@@ -190,7 +191,7 @@ impl Log {
             true => self.rewrite(state),
             false => self.write_frame(),
         };
-        // After half a write, nothing can be appended.
+        // After a partial write, nothing can be appended.
         self.must_rewrite = saved.is_err();
         saved.map_err(|source| PositionError::File {
             path: self.path.clone(),
@@ -202,7 +203,7 @@ impl Log {
 
     fn write_frame(&mut self) -> io::Result<()> {
         let bytes = self.next.finish()?;
-        // Behind what counts: a crash may have left a part of a frame there.
+        // Truncates to the valid length: a crash may have left part of a frame.
         self.file.set_len(self.len)?;
         self.file.seek(SeekFrom::Start(self.len))?;
         self.file.write_all(&bytes)?;
@@ -211,7 +212,7 @@ impl Log {
         Ok(())
     }
 
-    /// Writes a file beside the old one and puts it in its place, durably.
+    /// Writes a new file and durably replaces the old one.
     fn rewrite(&mut self, state: impl FnOnce(&mut dyn FnMut(&str, &Record<'_>))) -> io::Result<()> {
         let mut frame = Frame::default();
         state(&mut |stream, record| frame.push(stream, record));
@@ -229,12 +230,20 @@ impl Log {
         file.write_all(&bytes)?;
         file.sync_data()?;
         fs::rename(&new, &self.path)?;
-        // The rename itself must survive, too.
+        // The rename itself must survive a crash.
         File::open(directory)?.sync_all()?;
         self.file = file;
         self.len = bytes.len() as u64;
         self.rewritten_len = self.len;
         Ok(())
+    }
+}
+
+impl Drop for Log {
+    /// Releases the lock explicitly. Closing the file is not enough: a child process that is being spawned elsewhere in
+    /// this program holds a copy of the descriptor until it executes its own program.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
     }
 }
 
@@ -255,7 +264,7 @@ impl Frame {
             self.stream = stream.into();
             self.encode(&Entry::Stream(stream));
         }
-        // What `Entry::Record(record)` would be, without taking the record.
+        // The encoding of `Entry::Record(record)`, without moving the record.
         self.records.push(1);
         self.encode(record);
     }
@@ -275,7 +284,7 @@ impl Frame {
     }
 }
 
-/// Opens the file and locks it. `None` if another process has it.
+/// Opens the file and locks it. `None` if another process holds the lock.
 fn open_locked(path: &Path) -> io::Result<Option<File>> {
     loop {
         let file = OpenOptions::new()
@@ -287,14 +296,14 @@ fn open_locked(path: &Path) -> io::Result<Option<File>> {
         if !lock(&file)? {
             return Ok(None);
         }
-        // A process that has rewritten its file and ended meanwhile leaves us with the one it has replaced.
+        // Another process may have replaced the file before it ended; then the lock is on the old one.
         if is_same_file(&file, path)? {
             return Ok(Some(file));
         }
     }
 }
 
-/// Takes the lock; `false` if another process has it. Where a file system has no locks there is none to take.
+/// Takes the lock; `false` if another process holds it. File systems without locks always succeed.
 fn lock(file: &File) -> io::Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(true),
@@ -316,7 +325,7 @@ fn is_same_file(_: &File, _: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Hands out the records of a file. Returns how much of it counts, or where it is damaged.
+/// Passes the records of a file to `each`. Returns its valid length, or the offset of the damage.
 fn read_frames(bytes: &[u8], mut each: impl FnMut(&str, Record<'_>)) -> Result<usize, usize> {
     let mut at = MAGIC.len();
     while let Some(length) = frame_length(&bytes[at..]) {
@@ -333,13 +342,13 @@ fn read_frames(bytes: &[u8], mut each: impl FnMut(&str, Record<'_>)) -> Result<u
     Ok(at)
 }
 
-/// The length a file had after it was last rewritten: a rewrite leaves one frame.
+/// The length of the file after its last rewrite, which leaves one frame.
 fn rewritten_len(bytes: &[u8]) -> usize {
     let frames = bytes.get(MAGIC.len()..).unwrap_or_default();
     MAGIC.len() + frame_length(frames).map_or(0, |length| FRAME_HEAD + length)
 }
 
-/// The length of the frame that begins here; `None` if it has no end. An empty frame was never written.
+/// The length of the frame that starts here; `None` if it is truncated. Empty frames are never written.
 fn frame_length(bytes: &[u8]) -> Option<usize> {
     let length = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
     (bytes.len() >= FRAME_HEAD + length && length > 0).then_some(length)
@@ -358,8 +367,8 @@ fn read_records(mut records: &[u8], each: &mut impl FnMut(&str, Record<'_>)) -> 
     Some(())
 }
 
-/// Hands out what a file of the first format says. An empty file says nothing, and neither does the beginning of one
-/// that a crash has cut off before its first save.
+/// Passes the content of a file of the first format to `each`. An empty file has none, and neither has a header
+/// truncated by a crash before the first save.
 fn read_first_format(bytes: &[u8], mut each: impl FnMut(&str, Record<'_>)) -> Result<(), serde_json::Error> {
     if MAGIC.starts_with(bytes) {
         return Ok(());

@@ -1,11 +1,11 @@
-//! A position in a file: what was stepped is read back, whatever happens to the process.
+//! A position in a file: recorded steps are read back, whatever happens to the process.
 
 use std::fs;
 
 use super::*;
 use crate::store::tests::object;
 
-/// A directory, and a file in it that is not there yet.
+/// A directory, and the path of a new file in it.
 fn file() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("position");
@@ -121,8 +121,8 @@ fn a_version_that_is_not_set_moves_nothing() {
     assert_eq!(fs::read(&path).unwrap(), b"");
 }
 
-/// Changes a thousand objects over and over, each time in another process. Returns the last position, and the length
-/// of the file after each save.
+/// Changes a thousand objects repeatedly, each time in another process. Returns the last position, and the length of
+/// the file after each save.
 fn thousand(path: &PathBuf) -> (StreamPosition, Vec<u64>) {
     let mut lengths = Vec::new();
     for round in 1..20 {
@@ -188,7 +188,7 @@ fn a_frame_that_a_crash_has_cut_off_is_left_out() {
         let again = Position::open(&path).unwrap();
         assert_eq!(again.get("pods").unwrap().version.as_str(), "3", "{length}");
     }
-    // Some file systems leave zeros where the data was to come.
+    // Some file systems leave zeros in place of the data.
     let mut zeros = bytes[..whole].to_vec();
     zeros.resize(bytes.len() + 100, 0);
     fs::write(&path, zeros).unwrap();
@@ -226,7 +226,7 @@ fn a_save_that_has_failed_is_made_good_by_the_next() {
     let mut position = Position::open(&path).unwrap();
     position.reach("pods", &ResourceVersion::new("1"));
     position.save().unwrap();
-    // A rewrite that cannot create its file: something else has that name.
+    // A rewrite that cannot create its file: the name is taken.
     fs::create_dir(directory.path().join("position.new")).unwrap();
     position.log.as_mut().unwrap().fail_next_write();
     position.reach("pods", &ResourceVersion::new("2"));

@@ -1,7 +1,7 @@
-//! How long a key that is put back should wait.
+//! Rate limiters: the delay of a requeued key.
 //!
-//! A limiter is asked with the present time and answers with a delay; it never sleeps and never reads a clock.
-//! The names and numbers are client-go's, so that a controller moved here puts the same load on a cluster.
+//! A limiter gets the current time and returns a delay; it never sleeps and never reads a clock. Names and numbers
+//! are client-go's, so that a controller moved here puts the same load on a cluster.
 
 use std::hash::Hash;
 use std::time::{Duration, Instant};
@@ -11,29 +11,29 @@ use hashbrown::HashMap;
 
 use crate::clock;
 
-/// 5 ms, as client-go: the delay after a key's first failure.
+/// The delay after a key's first failure, as in client-go.
 pub const FIRST_DELAY: Duration = Duration::from_millis(5);
-/// 1000 s, as client-go: no key waits longer, however often it fails.
+/// The longest delay of a key, as in client-go.
 pub const LONGEST_DELAY: Duration = Duration::from_secs(1000);
-/// 10 a second, as client-go: what all failing keys together are put back at once their burst is used up.
+/// The rate of all requeues together after the burst, as in client-go.
 pub const BUCKET_PER_SECOND: f64 = 10.0;
-/// 100, as client-go.
+/// The burst, as in client-go.
 pub const BUCKET_BURST: u32 = 100;
 
-/// Decides how long a key waits before it is worked on again.
+/// Decides the delay of a requeued key.
 pub trait RateLimiter<K>: Send {
-    /// The delay of this key, put back now. Counts as one more attempt.
+    /// The delay of this key, requeued now. Counts one more attempt.
     fn when(&mut self, key: &K, now: Instant) -> Duration;
 
-    /// The key has succeeded or was given up: its attempts are no longer counted.
+    /// Resets the attempts of a key: it has succeeded or was given up.
     fn forget(&mut self, key: &K);
 
-    /// How often the key was put back since it was last forgotten.
+    /// The number of requeues of a key since it was last forgotten.
     fn num_requeues(&self, key: &K) -> u32;
 }
 
-/// The limiter client-go gives every controller: [`PerKeyExponential`] with its defaults, and a [`Bucket`] of 10 a
-/// second with a burst of 100 over all keys, whichever delays longer.
+/// client-go's default limiter of controllers: the longer delay of [`PerKeyExponential`] with its defaults and a
+/// [`Bucket`] of 10 a second with a burst of 100 over all keys.
 pub fn default_controller_limiter<K: Hash + Eq + Clone + Send + 'static>() -> MaxOf<K> {
     MaxOf::new(vec![
         Box::new(PerKeyExponential::default()),
@@ -43,7 +43,7 @@ pub fn default_controller_limiter<K: Hash + Eq + Clone + Send + 'static>() -> Ma
 
 /// Each failure of a key doubles its delay: `first · 2ⁿ`, at most `longest`.
 ///
-/// Holds one counter per key that has failed and was not yet forgotten.
+/// Keeps one counter per key that has failed and was not forgotten.
 #[derive(Debug)]
 pub struct PerKeyExponential<K> {
     first: Duration,
@@ -91,7 +91,7 @@ impl<K: Hash + Eq + Clone + Send> RateLimiter<K> for PerKeyExponential<K> {
     }
 }
 
-/// A few quick retries, then slow ones: `fast` for the first `max_fast` failures of a key, `slow` after that.
+/// A few fast retries, then slow ones: `fast` for the first `max_fast` failures of a key, `slow` after that.
 #[derive(Debug)]
 pub struct FastSlow<K> {
     fast: Duration,
@@ -130,23 +130,23 @@ impl<K: Hash + Eq + Clone + Send> RateLimiter<K> for FastSlow<K> {
     }
 }
 
-/// A token bucket over all keys: `burst` at once, then so many a second. Each request reserves its token, so a
-/// storm of N keys is spread out and the last one waits longest.
+/// A token bucket over all keys: `burst` at once, then `per_second`. Each request reserves its token, so a storm of N
+/// keys is spread out and the last one waits longest.
 ///
-/// Kept as one point in time: when the bucket will be full again. Whole nanoseconds do not drift.
+/// Stored as the time at which the bucket will be full again, in whole nanoseconds, which do not drift.
 #[derive(Debug)]
 pub struct Bucket {
-    /// Time to fill in one token.
+    /// The time to refill one token.
     period: Duration,
-    /// Time to fill the whole bucket.
+    /// The time to refill the whole bucket.
     capacity: Duration,
     full_at: Option<Instant>,
 }
 
 impl Bucket {
-    /// `per_second` tokens a second into a bucket that holds `burst` and begins full.
+    /// A bucket that holds `burst` tokens, starts full and is refilled at `per_second`.
     ///
-    /// A rate that is not above zero lets the burst through and then holds keys for [`LONGEST_DELAY`] each.
+    /// A rate that is not above zero passes the burst and then delays each key by [`LONGEST_DELAY`].
     pub fn new(per_second: f64, burst: u32) -> Self {
         let seconds = 1.0 / per_second;
         let period = Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST_DELAY);
@@ -157,7 +157,7 @@ impl Bucket {
         }
     }
 
-    /// Takes one token and says how long it takes until it is there.
+    /// Takes one token and returns the time until it is available.
     pub fn reserve(&mut self, now: Instant) -> Duration {
         let full_at = clock::after(self.full_at.map_or(now, |at| at.max(now)), self.period);
         self.full_at = Some(full_at);
@@ -177,13 +177,13 @@ impl<K> RateLimiter<K> for Bucket {
     }
 }
 
-/// The longest delay of several limiters. Every one of them is asked each time, so that all of them count.
+/// The longest delay of several limiters. Each is asked every time, so that all of them count.
 pub struct MaxOf<K> {
     limiters: Vec<Box<dyn RateLimiter<K>>>,
 }
 
 impl<K> MaxOf<K> {
-    /// Joins the limiters. With none of them nothing is ever delayed.
+    /// Joins the limiters. Without any, nothing is delayed.
     pub fn new(limiters: Vec<Box<dyn RateLimiter<K>>>) -> Self {
         Self { limiters }
     }
@@ -215,7 +215,7 @@ impl<K> RateLimiter<K> for MaxOf<K> {
     }
 }
 
-/// Another limiter's delay, but never longer than `max_wait`.
+/// Another limiter's delay, capped at `max_wait`.
 #[derive(Debug)]
 pub struct WithMaxWait<L> {
     limiter: L,
@@ -223,7 +223,7 @@ pub struct WithMaxWait<L> {
 }
 
 impl<L> WithMaxWait<L> {
-    /// Caps what `limiter` says.
+    /// Caps the delays of `limiter`.
     pub fn new(limiter: L, max_wait: Duration) -> Self {
         Self { limiter, max_wait }
     }
@@ -243,14 +243,14 @@ impl<K, L: RateLimiter<K>> RateLimiter<K> for WithMaxWait<L> {
     }
 }
 
-/// Nearly every key succeeds while none has failed: then it is not even hashed.
+/// Usually no key has failed; then the key is not even hashed.
 fn forget<K: Hash + Eq>(failures: &mut HashMap<K, u32, RandomState>, key: &K) {
     if !failures.is_empty() {
         failures.remove(key);
     }
 }
 
-/// Counts one more failure and returns how many there were before.
+/// Counts one more failure and returns the number before.
 fn count<K: Hash + Eq + Clone>(failures: &mut HashMap<K, u32, RandomState>, key: &K) -> u32 {
     match failures.get_mut(key) {
         Some(count) => {

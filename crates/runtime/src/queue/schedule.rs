@@ -1,9 +1,9 @@
-//! The heart of the work queue: which key is handed out next.
+//! The core of the work queue: which key is handed out next.
 //!
-//! In flow keys with a due time and a priority; out flow keys to work on, each to one worker at a time. There is no
-//! lock, no clock and no waker here: the caller reads the clock only when something is delayed, and passes it in.
+//! Keys with a due time and a priority go in; keys to work on come out, each to one worker at a time. There is no
+//! lock, clock or waker here: the caller passes the time in, and reads the clock only if a key is delayed.
 //!
-//! A key is in one of three phases, and only once in the queue:
+//! A key is queued at most once, in one of three phases:
 //!
 //! ```text
 //!            add, due later               add, due now
@@ -12,9 +12,9 @@
 //!                                                   └─ added meanwhile ┘
 //! ```
 //!
-//! Where a key is added while it waits, the earlier due time and the higher priority win. A key that leaves its
-//! place early (its priority was raised, its delay cancelled) leaves a stale ticket behind, which is recognised by
-//! its turn number and skipped: moving a key is O(1) and nothing has to be searched.
+//! If a queued key is added again, the earlier due time and the higher priority win. A key that moves (its priority
+//! was raised, its delay cancelled) leaves a stale ticket behind, which is recognised by its turn number and skipped.
+//! Moving a key is O(1), without a search.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -24,15 +24,15 @@ use std::time::{Duration, Instant};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
-/// How many keys in a row may be handed out before a waiting key of a lower priority gets its turn.
+/// The number of keys handed out in a row before a waiting key of lower priority gets its turn.
 ///
-/// Without such a limit a steady stream of urgent keys starves the others for ever.
+/// Without it, a steady stream of urgent keys would starve the others.
 pub const MAX_PASSED_OVER: u32 = 16;
 
-/// Stale tickets are swept out of the heap of delayed keys once they are this many and outnumber the live ones.
+/// Stale tickets are swept out of the heap of delayed keys once there are this many and they outnumber the live ones.
 const SWEEP_AT: usize = 64;
 
-/// Keys waiting for their time, keys waiting for a worker, keys being worked on.
+/// Delayed, ready and running keys.
 #[derive(Debug)]
 pub(crate) struct Schedule<K> {
     slots: Vec<Option<Entry<K>>>,
@@ -49,42 +49,42 @@ pub(crate) struct Schedule<K> {
     shut_down: bool,
 }
 
-/// How many keys are in which phase.
+/// The number of keys in each phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Waiting for a worker.
     pub(crate) ready: usize,
-    /// Waiting for their time.
+    /// Waiting for their delay to pass.
     pub(crate) delayed: usize,
     /// Being worked on.
     pub(crate) running: usize,
-    /// Being worked on, and to be handed out again right after.
+    /// Being worked on, and to be handed out again afterwards.
     pub(crate) rerun: usize,
 }
 
-/// What an [`Schedule::add`] has changed, for the caller who wakes workers.
+/// The effect of an [`Schedule::add`], for the caller who wakes workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Added {
     /// One more key can be handed out.
     Ready,
-    /// The earliest due time has moved forward: whoever sleeps until it sleeps too long.
+    /// The earliest due time has moved forward: a sleeping worker must reset its timer.
     Sooner,
-    /// Nobody has to wake: the key waits its turn, runs, or was already there.
+    /// Nobody has to wake: the key is delayed, running, or was already queued.
     Quiet,
-    /// The queue is shut down; the key was not taken.
+    /// The queue is shut down; the key was not added.
     Refused,
 }
 
 /// A key handed out. `slot` goes back to [`Schedule::done`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Handed<K> {
-    /// What to work on.
+    /// The key.
     pub(crate) key: K,
-    /// Where the key is booked.
+    /// Its entry in the schedule.
     pub(crate) slot: u32,
-    /// Its priority, for those who put it back.
+    /// Its priority, for requeueing.
     pub(crate) priority: i32,
-    /// When it became ready, if the adder said so.
+    /// The time it became ready, if the caller passed it.
     pub(crate) ready_since: Option<Instant>,
 }
 
@@ -92,16 +92,16 @@ pub(crate) struct Handed<K> {
 struct Entry<K> {
     key: K,
     tag: Tag,
-    /// The ticket that counts for this key.
+    /// The valid ticket of this key.
     turn: u64,
     priority: i32,
     phase: Phase,
-    /// When the key became ready or, once it runs, was handed out. Only kept where metrics ask for it.
+    /// The time the key became ready or, if it runs, was handed out. Only kept for metrics.
     since: Option<Instant>,
 }
 
-/// Where a key is, and enough of its hash to find it and to move it: a growing table reads no entries, which lie all
-/// over the memory.
+/// The slot of a key with part of its hash, so that growing the table reads no entries, which are scattered in
+/// memory.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     slot: u32,
@@ -119,7 +119,7 @@ enum Phase {
     Running(Again),
 }
 
-/// Whether a running key was added meanwhile.
+/// The adds of a running key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Again {
     No,
@@ -142,7 +142,7 @@ struct Ticket {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     at: Instant,
-    /// Later tickets come later among equals, so that keys of one due time stay in the order of their adding.
+    /// Keeps keys of equal due time in the order they were added.
     turn: u64,
     slot: u32,
 }
@@ -165,9 +165,10 @@ impl<K> Default for Schedule<K> {
 }
 
 impl<K: Hash + Eq + Clone> Schedule<K> {
-    /// Adds a key, or moves it forward if it is here already. `due` is when it may be handed out; `None` is now.
+    /// Adds a key, or moves it forward if it is queued already. `due` is the time from which it may be handed out;
+    /// `None` is now.
     ///
-    /// `now` is kept for [`Handed::ready_since`] and may be `None` where nobody measures.
+    /// `now` is kept for [`Handed::ready_since`]; `None` if nobody measures.
     pub(crate) fn add(&mut self, key: K, due: Option<Instant>, priority: i32, now: Option<Instant>) -> Added {
         if self.shut_down {
             return Added::Refused;
@@ -181,7 +182,7 @@ impl<K: Hash + Eq + Clone> Schedule<K> {
         }
     }
 
-    /// The earliest time at which a delayed key is due. While this is `None` the caller need not read the clock.
+    /// The earliest due time of a delayed key. While it is `None`, the caller need not read the clock.
     pub(crate) fn next_due(&mut self) -> Option<Instant> {
         while let Some(Reverse(due)) = self.delayed.peek() {
             if self.is_live(due.slot, due.turn) {
@@ -192,7 +193,7 @@ impl<K: Hash + Eq + Clone> Schedule<K> {
         None
     }
 
-    /// Makes the keys ready whose time has come, the earliest due first. Returns how many.
+    /// Makes due keys ready, the earliest first. Returns their number.
     pub(crate) fn promote(&mut self, now: Instant) -> usize {
         let before = self.counts.ready;
         while self.next_due().is_some_and(|due| due <= now) {
@@ -204,7 +205,7 @@ impl<K: Hash + Eq + Clone> Schedule<K> {
         self.counts.ready - before
     }
 
-    /// Hands out the next key: of the highest priority the one that became ready first.
+    /// Hands out the next key: of the highest priority, the one that became ready first.
     pub(crate) fn take(&mut self, now: Option<Instant>) -> Option<Handed<K>> {
         let level = self.pick_level()?;
         let slot = self.levels[level].tickets.pop_front()?.slot;
@@ -222,9 +223,9 @@ impl<K: Hash + Eq + Clone> Schedule<K> {
         })
     }
 
-    /// Ends the work on a key that was handed out: it leaves, or goes back if it was added meanwhile.
+    /// Ends the work on a key: it leaves the queue, or becomes ready again if it was added meanwhile.
     ///
-    /// Returns whether a worker should wake, and when the work began.
+    /// Returns the effect, for waking a worker, and the time the work started.
     pub(crate) fn done(&mut self, slot: u32, now: Option<Instant>) -> (Added, Option<Instant>) {
         let Some(entry) = self.slots.get_mut(slot as usize).and_then(Option::as_mut) else {
             return (Added::Quiet, None);
@@ -250,7 +251,8 @@ impl<K: Hash + Eq + Clone> Schedule<K> {
         (added, began)
     }
 
-    /// Takes no more keys and forgets the delayed ones; what is ready, or running and marked, is still handed out.
+    /// Accepts no more keys and drops the delayed ones; ready keys, and running keys that were added again, are still
+    /// handed out.
     pub(crate) fn shut_down(&mut self) {
         self.shut_down = true;
         while self.next_due().is_some() {
@@ -261,27 +263,27 @@ impl<K: Hash + Eq + Clone> Schedule<K> {
         }
     }
 
-    /// Whether [`Schedule::shut_down`] was called.
+    /// True after [`Schedule::shut_down`].
     pub(crate) fn is_shut_down(&self) -> bool {
         self.shut_down
     }
 
-    /// Whether nothing will be handed out any more: shut down, nothing ready, nothing that will be ready again.
+    /// True if nothing will be handed out any more.
     pub(crate) fn is_finished(&self) -> bool {
         self.shut_down && self.counts.ready == 0 && self.counts.rerun == 0
     }
 
-    /// Whether the last key has been worked on after a shutdown.
+    /// True if the queue was shut down and all work has ended.
     pub(crate) fn is_drained(&self) -> bool {
         self.is_finished() && self.counts.running == 0
     }
 
-    /// How many keys are in which phase. Delayed keys count as delayed until [`Schedule::promote`] has run.
+    /// The number of keys in each phase. Delayed keys count as delayed until [`Schedule::promote`] has run.
     pub(crate) fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// How long each key that runs has been running, where hand-outs were timed.
+    /// The running time of each running key, if hand-outs were timed.
     pub(crate) fn running_for(&self, now: Instant) -> impl Iterator<Item = Duration> {
         let running = |entry: &&Entry<K>| matches!(entry.phase, Phase::Running(_));
         let entries = self.slots.iter().flatten().filter(running);
@@ -326,7 +328,7 @@ impl<K: Hash + Eq + Clone> Schedule<K> {
         }
     }
 
-    /// The key is here already: the earlier time and the higher priority win.
+    /// The key is queued already: the earlier time and the higher priority win.
     fn merge(&mut self, slot: u32, due: Option<Instant>, priority: i32, now: Option<Instant>) -> Added {
         let Some(entry) = self.slots[slot as usize].as_mut() else {
             return Added::Quiet;
@@ -407,7 +409,7 @@ impl<K: Hash + Eq + Clone> Schedule<K> {
         Added::Quiet
     }
 
-    /// The level of that priority, made if it has no tickets yet.
+    /// The level of a priority, created if it has no tickets yet.
     fn level(&mut self, priority: i32) -> &mut Level {
         let at = self.levels.partition_point(|level| level.priority > priority);
         if self.levels.get(at).is_none_or(|level| level.priority != priority) {
@@ -417,7 +419,7 @@ impl<K: Hash + Eq + Clone> Schedule<K> {
         &mut self.levels[at]
     }
 
-    /// The level to hand out from, its first ticket live: the highest, or now and then the longest-waiting other.
+    /// The level to hand out from, its first ticket live: the highest, or now and then the longest-waiting other one.
     fn pick_level(&mut self) -> Option<usize> {
         self.drop_stale();
         let top = self.levels.iter().position(|level| !level.tickets.is_empty())?;
@@ -437,8 +439,8 @@ impl<K: Hash + Eq + Clone> Schedule<K> {
         }
     }
 
-    /// Drops stale tickets from the front of every level. Empty levels go, but for the last: it is the usual one,
-    /// and its room is used again at once.
+    /// Drops stale tickets from the front of every level. Empty levels are removed except for the last: it is the
+    /// usual one, and its allocation is reused.
     fn drop_stale(&mut self) {
         let mut at = 0;
         while at < self.levels.len() {
@@ -460,7 +462,7 @@ impl<K: Hash + Eq + Clone> Schedule<K> {
         entry.is_some_and(|entry| entry.turn == turn)
     }
 
-    /// Keeps the heap in proportion to the keys that are delayed, however often their delays were cut short.
+    /// Keeps the heap proportional to the number of delayed keys, however often delays were cut short.
     fn sweep(&mut self) {
         if self.delayed.len() < SWEEP_AT || self.delayed.len() < 2 * self.counts.delayed {
             return;
@@ -472,14 +474,14 @@ impl<K: Hash + Eq + Clone> Schedule<K> {
 }
 
 impl Tag {
-    /// The table looks at the highest and at the lowest bits.
+    /// The hash table uses the highest and the lowest bits.
     fn hash(self) -> u64 {
         u64::from(self.0) << 32 | u64::from(self.0)
     }
 }
 
 impl Again {
-    /// This and one more add while the key runs.
+    /// Combines this with another add while the key runs.
     fn or(self, due: Option<Instant>, priority: i32) -> Self {
         match (self, due) {
             (Self::No, None) => Self::Now(priority),

@@ -1,4 +1,4 @@
-//! The promises of the queue to its users, with tokio's clock moved by hand.
+//! The queue's guarantees, with tokio's clock moved by hand.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -27,7 +27,7 @@ fn queue_of(keys: &[&'static str]) -> Queue<&'static str> {
     queue
 }
 
-/// Takes everything that is ready, in order.
+/// Takes all ready keys, in order.
 fn take_all(queue: &Queue<&'static str>) -> Vec<&'static str> {
     let taken = std::iter::from_fn(|| queue.try_next().map(|work| *work.key()));
     taken.collect()
@@ -314,7 +314,7 @@ async fn many_adders_and_workers_lose_nothing() {
     const KEYS: usize = 200;
     const ADDERS: usize = 8;
     let queue = Queue::<usize>::new(QueueOptions::default());
-    // Each add first raises its key's wish; the work that follows must see the latest wish.
+    // Each add first raises its key's target; the work that follows must see the latest target.
     let wished: Arc<Vec<AtomicUsize>> = Arc::new((0..KEYS).map(|_| AtomicUsize::new(0)).collect());
     let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..KEYS).map(|_| AtomicUsize::new(0)).collect());
     let workers: Vec<_> = (0..4)

@@ -1,4 +1,4 @@
-//! Which notes become a new Event, which count up an old one, and which are left out. Pure: time comes in.
+//! Decides which notes become a new Event, increment an existing one, or are dropped. Pure: time is an argument.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -9,32 +9,32 @@ use watchkeeper_meta::validation::dns1123_subdomain;
 
 use super::{Note, Reference};
 
-/// 25, as client-go: so many notes about one object may come at once.
+/// The burst of notes per object, as in client-go.
 pub(super) const BURST: u32 = 25;
-/// 300 s, as client-go: after the burst, one note per object and this time.
+/// The time per further note of an object, as in client-go.
 pub(super) const REFILL: Duration = Duration::from_secs(300);
-/// 10, as client-go: so many notes that differ only in their words become one.
+/// The number of notes differing only in their message that are combined, as in client-go.
 pub(super) const SIMILAR: usize = 10;
-/// 600 s, as client-go: within this time.
+/// The time within which they are combined, as in client-go.
 pub(super) const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
-/// 4096, as client-go: as many objects and notes are remembered; the longest unused go first.
+/// The number of objects and notes remembered, as in client-go; the least recently used are dropped.
 pub(super) const REMEMBERED: usize = 4096;
 
-/// What stands in front of the message of many notes in one, as client-go's.
+/// The prefix of a combined message, as in client-go.
 const COMBINED: &str = "(combined from similar events): ";
 
-/// What to write.
+/// The decision about a note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Nothing: too many notes about this object. They are counted all the same.
+    /// Write nothing: the object is rate limited. The note still counts.
     Silent,
-    /// An Event of this name.
+    /// Create an Event of this name.
     New {
         about: Reference,
         note: Note,
         name: String,
     },
-    /// Once more what an Event of this name says.
+    /// Increment the Event of this name.
     Again {
         about: Reference,
         note: Note,
@@ -60,7 +60,7 @@ impl Outcome {
     }
 }
 
-/// What was told before.
+/// The earlier notes.
 #[derive(Debug, Default)]
 pub(super) struct Correlator {
     allowances: Memory<Reference, Allowance>,
@@ -114,7 +114,7 @@ impl Correlator {
         }
     }
 
-    /// Many notes that differ only in their words become one, which says what the latest of them says.
+    /// True if many notes differ only in their message; they become one, with the latest message.
     fn is_one_of_many(&mut self, about: &Reference, note: &Note, now: Instant) -> bool {
         let group = (about.clone(), note.event_type.as_str(), note.reason.clone());
         let similar = self.similar.get(group, now, || Similar {
@@ -131,7 +131,7 @@ impl Correlator {
         similar.messages.len() >= SIMILAR
     }
 
-    /// A bucket per object, so that one object cannot fill the server with Events.
+    /// A token bucket per object, so that one object cannot flood the server with Events.
     fn allows(&mut self, about: &Reference, now: Instant) -> bool {
         let allowance = self.allowances.get(about.clone(), now, || Allowance {
             left: f64::from(BURST),
@@ -148,7 +148,7 @@ impl Correlator {
     }
 }
 
-/// Under what a note that is one of many is remembered, and what it says.
+/// The key under which a combined note is remembered, and the note to write.
 fn combined(note: Note) -> (Note, Note) {
     let message = format!("{COMBINED}{}", note.message);
     let kind = Note {
@@ -158,8 +158,8 @@ fn combined(note: Note) -> (Note, Note) {
     (kind, Note { message, ..note })
 }
 
-/// The object's name and something that no other Event has, as client-go's. Roles and the like have names that no
-/// Event may have; those go without.
+/// The object's name and a unique suffix, as in client-go. Names that are not valid for Events, such as those of some
+/// roles, are left out.
 fn event_name(object: &str, serial: u64) -> String {
     let own = format!("{:x}{:04x}", fastrand::u64(..) >> 16, serial & 0xffff);
     let name = format!("{object}.{own}");
@@ -169,7 +169,7 @@ fn event_name(object: &str, serial: u64) -> String {
     }
 }
 
-/// A map that forgets what was not used for longest once it is full.
+/// A map with a bounded size that drops the least recently used entries.
 #[derive(Debug)]
 struct Memory<K, V> {
     entries: HashMap<K, (Instant, V)>,
@@ -193,7 +193,7 @@ impl<K: Hash + Eq + Clone, V> Memory<K, V> {
         &mut entry.1
     }
 
-    /// Half at once, so that a full memory costs little per note.
+    /// Half at once, so that a full map costs little per note.
     fn forget_half(&mut self) {
         let mut used: Vec<Instant> = self.entries.values().map(|(used, _)| *used).collect();
         used.sort();

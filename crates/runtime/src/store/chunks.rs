@@ -1,4 +1,4 @@
-//! A sorted sequence that is cheap to copy: two levels of shared arrays.
+//! A sorted sequence with cheap copies: two levels of shared arrays.
 //!
 //! ```text
 //!   spine ─▶ [ chunk, chunk, chunk, … ]      one array of references
@@ -6,10 +6,9 @@
 //!               └▶ [ a, b, c ]
 //! ```
 //!
-//! A copy is one reference. A change to a sequence that is shared with a copy copies the spine and one chunk, and
-//! nothing else; further changes before the next copy find them already its own. Reading goes through two slices.
-//! For 30,000 elements the spine has some 150 entries. The elements are small and refer to nothing that counts its
-//! references, or to little of it: copying a chunk is copying bytes.
+//! A copy is one reference. The first change after a copy clones the spine and one chunk; further changes find them
+//! unshared. Reading goes through two slices. For 30,000 elements the spine has some 150 entries. The elements are
+//! small and hold few reference counts, so copying a chunk is copying bytes.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -17,17 +16,17 @@ use std::sync::Arc;
 /// A chunk is split when it grows beyond this.
 const MAX_CHUNK: usize = 256;
 
-/// A chunk is joined with its neighbour when both together are no more than this.
+/// A chunk is joined with its neighbour if both together have at most this many elements.
 const JOIN_AT: usize = MAX_CHUNK / 2;
 
-/// A sorted sequence. The order is the caller's: each search brings its own comparison.
+/// A sorted sequence. The caller defines the order: each search passes its own comparison.
 #[derive(Debug)]
 pub(super) struct Chunks<T> {
     spine: Arc<Vec<Arc<Vec<T>>>>,
     len: usize,
 }
 
-/// A place in a [`Chunks`], good until the next change.
+/// A position in a [`Chunks`], valid until the next change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     chunk: usize,
@@ -57,7 +56,7 @@ impl<T> Chunks<T> {
         self.len
     }
 
-    /// Where the element is that compares equal, or where it would have to be.
+    /// The position of the element that compares equal, or where it would be inserted.
     pub(super) fn find(&self, compare: impl Fn(&T) -> Ordering) -> Result<Place, Place> {
         let place = self.lower_bound(|element| compare(element) == Ordering::Less);
         match self
@@ -69,7 +68,7 @@ impl<T> Chunks<T> {
         }
     }
 
-    /// The first place whose element does not satisfy `before`.
+    /// The first position whose element does not satisfy `before`.
     pub(super) fn lower_bound(&self, before: impl Fn(&T) -> bool) -> Place {
         let all_before = |chunk: &Arc<Vec<T>>| chunk.last().is_none_or(&before);
         let chunk = self.spine.partition_point(all_before);
@@ -88,7 +87,7 @@ impl<T> Chunks<T> {
         self.spine.iter().flat_map(|chunk| chunk.iter())
     }
 
-    /// The elements from a place on.
+    /// The elements from a position on.
     pub(super) fn iter_from(&self, place: Place) -> impl Iterator<Item = &T> + Clone {
         let first = self
             .spine
@@ -98,7 +97,7 @@ impl<T> Chunks<T> {
         first.iter().chain(rest.iter().flat_map(|chunk| chunk.iter()))
     }
 
-    /// The place after this one, be it taken or not.
+    /// The position after this one.
     pub(super) fn after(&self, place: Place) -> Place {
         match self.spine.get(place.chunk) {
             Some(chunk) if place.at + 1 >= chunk.len() => Place {
@@ -112,12 +111,12 @@ impl<T> Chunks<T> {
         }
     }
 
-    /// The first place.
+    /// The first position.
     pub(super) fn start(&self) -> Place {
         Place { chunk: 0, at: 0 }
     }
 
-    /// The place behind the last element.
+    /// The position after the last element.
     pub(super) fn end(&self) -> Place {
         Place {
             chunk: self.spine.len(),
@@ -129,7 +128,7 @@ impl<T> Chunks<T> {
         self.spine.last()?.last()
     }
 
-    /// Bytes of the arrays, without what the elements refer to.
+    /// The size of the arrays in bytes, without what the elements refer to.
     pub(super) fn memory_size(&self) -> usize {
         let chunks = self.spine.iter().map(|chunk| chunk.capacity() * size_of::<T>());
         chunks.sum::<usize>() + self.spine.capacity() * size_of::<usize>()
@@ -137,11 +136,11 @@ impl<T> Chunks<T> {
 }
 
 impl<T: Clone> Chunks<T> {
-    /// Puts an element at the place a search has found for it.
+    /// Inserts an element at the position a search returned.
     pub(super) fn insert(&mut self, place: Place, element: T) {
         self.len += 1;
         let spine = Arc::make_mut(&mut self.spine);
-        // At the end of everything the last chunk takes it: elements that come in order fill chunks to the brim.
+        // At the end, the last chunk takes it: elements that arrive in order fill chunks completely.
         let at_end = place.chunk == spine.len();
         if at_end && spine.last().is_none_or(|chunk| chunk.len() >= MAX_CHUNK) {
             spine.push(Arc::new(vec![element]));
@@ -157,7 +156,7 @@ impl<T: Clone> Chunks<T> {
         }
     }
 
-    /// Takes an element out.
+    /// Removes an element.
     pub(super) fn remove(&mut self, place: Place) -> Option<T> {
         self.get(place)?;
         self.len -= 1;
@@ -177,7 +176,7 @@ impl<T: Clone> Chunks<T> {
         Some(element)
     }
 
-    /// Takes the last element out.
+    /// Removes the last element.
     pub(super) fn pop(&mut self) -> Option<T> {
         let chunk = self.spine.len().checked_sub(1)?;
         let at = self.spine[chunk].len() - 1;
@@ -198,7 +197,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
 
-        /// Like a sorted set, and copies stay as they were.
+        /// Behaves like a sorted set, and copies do not change.
         #[test]
         fn chunks_do_as_a_sorted_set(steps in prop::collection::vec((any::<bool>(), 0..700_u16), 0..2000)) {
             let mut chunks = Chunks::default();

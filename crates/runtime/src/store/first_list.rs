@@ -1,6 +1,5 @@
-//! The first list of a store that is empty: there is nothing to compare it with, so it becomes the store while it comes
-//! in. Every object is put in its place when it has just been read; when the list is complete, nothing is left to do but
-//! to show it.
+//! The first list of an empty store. There is nothing to compare it with, so it becomes the store while it arrives:
+//! every object is inserted when it is read, and when the list is complete it only has to be published.
 
 use watchkeeper_wire::Object;
 
@@ -14,17 +13,17 @@ use crate::delta::{Cause, Delta};
 pub(super) struct FirstList(Snapshot);
 
 impl FirstList {
-    /// For a store that is empty.
+    /// For an empty store.
     pub(super) fn new(store: &Snapshot) -> Self {
         Self(store.clone())
     }
 
-    /// One object. Of two with the same key the later one counts.
+    /// Adds an object. Of two with the same key the later one counts.
     pub(super) fn add(&mut self, object: Object) {
         self.0.put(object);
     }
 
-    /// An object that was listed and has gone before the list was complete.
+    /// An object that was listed and deleted before the list was complete.
     pub(super) fn remove(&mut self, object: &Object) {
         self.0.take(KeyRef::of(object));
     }
@@ -36,7 +35,7 @@ impl FirstList {
         deltas.extend(added.map(|object| Delta::Added { object, cause }));
     }
 
-    /// The same list, for a store that was filled meanwhile, or if the list is not all there is.
+    /// The same list as a comparison, if the store was filled meanwhile or the list is only a part of it.
     pub(super) fn to_relist(&self, store: &Snapshot) -> Relist {
         let mut relist = Relist::default();
         for object in self.0.iter() {

@@ -1,4 +1,4 @@
-//! Named indexes: objects by the values a function finds in them.
+//! Named indexes: objects by the values a function returns for them.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,13 +10,13 @@ use super::chunks::{Chunks, Place};
 use super::order::KeyRef;
 use super::slots::{Slot, Slots};
 
-/// The index that every store has: objects by their namespace, as client-go's informers have it.
+/// The index every store has: objects by namespace, as in client-go's informers.
 pub const NAMESPACE_INDEX: &str = "namespace";
 
-/// Finds the values under which an object is to be found. Must give the same values for the same object.
+/// Returns the values of an object. Must return the same values for the same object.
 pub type IndexFn = Arc<dyn Fn(&Object) -> Vec<String> + Send + Sync>;
 
-/// The index of a store that asks for one it does not have.
+/// An unknown index.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("index {name:?} does not exist")]
 pub struct UnknownIndexError {
@@ -24,7 +24,7 @@ pub struct UnknownIndexError {
     pub name: String,
 }
 
-/// A second index by the name of one that exists.
+/// An index of that name exists.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("index {name:?} exists already")]
 pub struct IndexExistsError {
@@ -32,7 +32,7 @@ pub struct IndexExistsError {
     pub name: String,
 }
 
-/// One index: every value of every object, in the order of values and then of keys.
+/// One index: every value of every object, sorted by value and then by key.
 #[derive(Clone)]
 pub(super) struct Index {
     pub(super) name: Arc<str>,
@@ -42,7 +42,7 @@ pub(super) struct Index {
 
 #[derive(Clone)]
 struct Entry {
-    /// Shared by neighbours of the same value.
+    /// Shared by neighbours with the same value.
     value: Arc<str>,
     slot: Slot,
 }
@@ -56,7 +56,7 @@ impl Index {
         }
     }
 
-    /// The object in a slot has come, gone or changed. It, or what it was, is in its slot.
+    /// Updates the entries of an object that was added, removed or changed.
     pub(super) fn update(&mut self, slot: Slot, old: Option<&Object>, new: Option<&Object>, slots: &Slots) {
         let before = old.map_or(Vec::new(), |old| self.values_of(old));
         let after = new.map_or(Vec::new(), |new| self.values_of(new));
@@ -76,7 +76,7 @@ impl Index {
         }
     }
 
-    /// The slots of one value, in the order of their keys.
+    /// The slots of one value, sorted by key.
     pub(super) fn get<'a>(&'a self, value: &'a str) -> impl Iterator<Item = Slot> + Clone + 'a {
         let first = self.entries.lower_bound(|entry| &*entry.value < value);
         let entries = self.entries.iter_from(first);
@@ -85,7 +85,7 @@ impl Index {
             .map(|entry| entry.slot)
     }
 
-    /// Every value, once, in order.
+    /// Every value, without duplicates, sorted.
     pub(super) fn values(&self) -> impl Iterator<Item = &str> {
         let mut next = self.entries.lower_bound(|_| false);
         std::iter::from_fn(move || {
@@ -99,7 +99,7 @@ impl Index {
         self.entries.memory_size()
     }
 
-    /// The values of an object, once each and in order.
+    /// The values of an object, without duplicates, sorted.
     pub(super) fn values_of(&self, object: &Object) -> Vec<String> {
         let mut values = (self.function)(object);
         values.sort();
@@ -118,7 +118,7 @@ impl Index {
         })
     }
 
-    /// The value as its other objects have it.
+    /// The value, sharing the allocation of a neighbour.
     fn shared(&self, value: &str) -> Arc<str> {
         let first = self.entries.lower_bound(|entry| &*entry.value < value);
         let known = self.entries.get(first).filter(|entry| &*entry.value == value);

@@ -1,11 +1,11 @@
-//! The order of keys in a store, without making keys.
+//! The order of keys in a store, without building keys.
 
 use std::cmp::Ordering;
 
 use watchkeeper_wire::Object;
 
-/// A namespace and a name, compared as the text `namespace/name`: how a server lists. Bytes, because half of what a
-/// relist costs was to find, again and again, that they are text.
+/// A namespace and a name, compared as the text `namespace/name`, the order in which a server lists. Bytes, because
+/// checking UTF-8 again and again was half the cost of a relist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeyRef<'a> {
     pub(super) namespace: &'a [u8],
@@ -30,10 +30,10 @@ impl<'a> KeyRef<'a> {
         let common = a.len().min(b.len());
         match a[..common].cmp(&b[..common]) {
             Ordering::Equal if a.len() == b.len() => self.name.cmp(other.name),
-            // One namespace begins with the other, whose text goes on with the slash.
+            // One namespace is a prefix of the other; its text continues with the slash.
             Ordering::Equal if common > 0 && a.len() < b.len() => b'/'.cmp(&b[common]),
             Ordering::Equal if common > 0 => a[common].cmp(&b'/'),
-            // Cluster scope beside a namespace: no server lists that, and still it has an order.
+            // Cluster scope and a namespace: no server mixes them, but they have an order.
             Ordering::Equal => self.bytes().cmp(other.bytes()),
             unequal => unequal,
         }

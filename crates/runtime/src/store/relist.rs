@@ -1,10 +1,10 @@
-//! A list that comes in beside the objects already there: what it changes, found by comparison.
+//! A list that is compared with the objects of the store.
 //!
-//! Objects whose version is known are dropped at once in favour of the one in the store, so that a list costs the
-//! memory of its changes and one reference per object, not that of a second store.
+//! Objects whose version the store has are replaced by the stored ones at once, so that a list costs the memory of
+//! its changes and one reference per object, not that of a second store.
 //!
-//! An object that could not be read is there all the same: what the store has of it stays. Where not even its name
-//! could be read, it may be any of those that are missing, and none of them is told as gone.
+//! An object that could not be decoded exists: its stored state stays. If not even its name could be read, it may be
+//! any missing object, and none is reported as deleted.
 
 use watchkeeper_meta::ObjectKey;
 use watchkeeper_wire::Object;
@@ -17,21 +17,21 @@ use crate::delta::{Cause, Delta};
 /// The objects of one list so far.
 #[derive(Debug, Default)]
 pub(super) struct Relist {
-    /// In the order received. `Gone` hides what was listed before it under the same key.
+    /// In the order received. `Gone` hides earlier entries of the same key.
     listed: Vec<Listed>,
-    /// Whether an object was listed of which nobody knows the name.
+    /// True if the list had an object without a readable name.
     has_unnamed: bool,
 }
 
 #[derive(Debug)]
 enum Listed {
-    /// The store has it as it is listed.
+    /// The store has this version.
     Same(Object),
-    /// The store has another state of it, or none.
+    /// The store has another version, or none.
     Other(Object),
-    /// It was listed, and is gone.
+    /// It was listed, and then deleted.
     Gone(Object),
-    /// It was listed, and cannot be read.
+    /// It was listed, and cannot be decoded.
     Unread(ObjectKey),
 }
 
@@ -45,7 +45,7 @@ impl Listed {
 }
 
 impl Relist {
-    /// One object of the list, which `transform` changes unless the store has it already.
+    /// Adds an object, transformed unless the store already has this version.
     pub(super) fn add(&mut self, object: Object, store: &Snapshot, transform: Option<&Transform>) {
         let known = store.find_key(KeyRef::of(&object));
         let same = known.filter(|known| known.is_same_version(&object)).cloned();
@@ -55,12 +55,12 @@ impl Relist {
         });
     }
 
-    /// An object that was listed and has gone before the list was complete.
+    /// An object that was listed and deleted before the list was complete.
     pub(super) fn remove(&mut self, object: Object) {
         self.listed.push(Listed::Gone(object));
     }
 
-    /// And an object that cannot be read.
+    /// Adds an object that cannot be decoded.
     pub(super) fn and_unread(mut self, key: Option<ObjectKey>) -> Self {
         match key {
             Some(key) => self.listed.push(Listed::Unread(key)),
@@ -69,8 +69,8 @@ impl Relist {
         self
     }
 
-    /// What the list changes in a store, within a namespace or in all of it: first what is gone, then what is new
-    /// or other, in the order of keys.
+    /// The changes to a store, within a namespace or in all of it: deletes first, then adds and updates, sorted by
+    /// key.
     pub(super) fn finish(self, store: &Snapshot, namespace: Option<&str>, cause: Cause) -> Vec<Delta> {
         let has_unnamed = self.has_unnamed;
         let listed = self.sorted();
@@ -95,10 +95,10 @@ impl Relist {
         deltas
     }
 
-    /// One object per key, the last one received, in the order of keys.
+    /// One entry per key, the last one received, sorted by key.
     fn sorted(self) -> Vec<Listed> {
         let mut listed = self.listed;
-        // Servers list in this order already, which a stable sort notices; of equal keys the later stays later.
+        // Servers list in this order, which a stable sort exploits; equal keys stay in the order received.
         listed.sort_by(|a, b| a.key().cmp(b.key()));
         let mut last_of_each: Vec<Listed> = Vec::with_capacity(listed.len());
         for entry in listed {
@@ -115,7 +115,7 @@ impl Relist {
     }
 }
 
-/// The objects of the store that are not in the list; both in the order of keys.
+/// The objects of the store that are not in the list; both are sorted by key.
 fn gone<'a>(store: impl Iterator<Item = &'a Object>, listed: &[Listed], cause: Cause) -> Vec<Delta> {
     let mut listed = listed.iter().peekable();
     let missing = store.filter(|object| {

@@ -1,12 +1,12 @@
-//! Objects by number: a tree that is cheap to copy, in which an object keeps its place for as long as it lives.
+//! Objects by number: a tree with cheap copies, in which an object keeps its slot as long as it exists.
 //!
 //! ```text
 //!   root ─▶ [ 16 children ] ─▶ [ 16 children ] ─▶ … ─▶ leaf: 16 places, each an object or nothing
 //! ```
 //!
-//! A copy is one reference. A change to a tree that is shared with a copy copies one array per level; nothing else
-//! that speaks of objects by number has to change with it. So an update, which is what nearly every event is, costs
-//! four arrays of sixteen for 30,000 objects, however many orders and indexes there are over them.
+//! A copy is one reference. A change after a copy clones one array per level; the structures that refer to objects by
+//! number are not affected. An update, the most frequent event, therefore costs four arrays of sixteen for 30,000
+//! objects, however many orders and indexes there are.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use watchkeeper_wire::Object;
 
 use super::chunks::Chunks;
 
-/// An object's place.
+/// The number of an object.
 pub(super) type Slot = u32;
 
-/// Bits of a slot that one level takes.
+/// Bits of a slot per level.
 const BITS: u32 = 4;
 const FAN_OUT: usize = 1 << BITS;
 
@@ -27,9 +27,9 @@ pub(super) struct Slots {
     root: Node,
     /// Levels above the leaves.
     depth: u32,
-    /// As many slots were ever given out.
+    /// The number of slots ever allocated.
     given: Slot,
-    /// Those of them that have no object any more, the last freed last.
+    /// The free slots, the last freed last.
     free: Chunks<Slot>,
     len: usize,
 }
@@ -60,7 +60,7 @@ impl Slots {
         }
     }
 
-    /// Finds a place for an object.
+    /// Stores an object in a free slot.
     pub(super) fn insert(&mut self, object: Object) -> Slot {
         self.len += 1;
         let slot = self.free.pop().unwrap_or(self.given);
@@ -72,26 +72,26 @@ impl Slots {
         slot
     }
 
-    /// Puts another object into a slot that is taken.
+    /// Replaces the object of a slot.
     pub(super) fn replace(&mut self, slot: Slot, object: Object) -> Option<Object> {
         self.place(slot).replace(object)
     }
 
-    /// Frees a slot that is taken.
+    /// Frees a slot.
     pub(super) fn remove(&mut self, slot: Slot) -> Option<Object> {
         self.len -= 1;
         self.free.insert(self.free.end(), slot);
         self.place(slot).take()
     }
 
-    /// Visits the slots in which two copies differ: what each has there. What both share is skipped, so that the
-    /// cost is that of the changes between them.
+    /// Calls `visit` with both sides of each slot in which two copies differ. Shared nodes are skipped, so the cost
+    /// is that of the changes.
     pub(super) fn compare(&self, newer: &Self, mut visit: impl FnMut(Option<&Object>, Option<&Object>)) {
         let depth = self.depth.max(newer.depth);
         Node::compare(&self.root_at(depth), &newer.root_at(depth), &mut visit);
     }
 
-    /// Bytes of the arrays, without the objects.
+    /// The size of the arrays in bytes, without the objects.
     pub(super) fn memory_size(&self) -> usize {
         self.root.memory_size() + self.free.memory_size()
     }
@@ -121,7 +121,7 @@ impl Slots {
         }
     }
 
-    /// The same tree with so many levels.
+    /// The same tree with this many levels.
     fn root_at(&self, depth: u32) -> Node {
         (self.depth..depth).fold(self.root.clone(), |root, _| {
             let mut children: [Node; FAN_OUT] = Default::default();
@@ -144,7 +144,7 @@ impl Node {
             }
             (Self::Empty, new) => new.each(&mut |object| visit(None, Some(object))),
             (old, Self::Empty) => old.each(&mut |object| visit(Some(object), None)),
-            // Shared, or of different kinds, which nodes of one level are not.
+            // Shared. (Nodes of one level are always of one kind.)
             _ => {}
         }
     }
@@ -168,7 +168,7 @@ impl Node {
     }
 }
 
-/// Which child or place of a level a slot lies in; the leaves are level 0.
+/// The index of a slot within its node of a level; the leaves are level 0.
 fn position(slot: Slot, level: u32) -> usize {
     (slot >> (BITS * level)) as usize % FAN_OUT
 }
@@ -185,7 +185,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..Default::default() })]
 
-        /// Like a map from numbers to objects, and copies stay as they were.
+        /// Behaves like a map from numbers to objects, and copies do not change.
         #[test]
         fn slots_do_as_a_map(steps in prop::collection::vec((0..4_u8, any::<u16>()), 0..1500)) {
             let (mut slots, mut map) = (Slots::default(), BTreeMap::new());

@@ -1,4 +1,4 @@
-//! A store at one moment: what a reader sees, unchanged for as long as it is held.
+//! An immutable state of a store.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -15,41 +15,41 @@ use crate::delta::{Cause, Delta};
 
 /// All objects at one version, with all indexes over them.
 ///
-/// Objects come in the order of their keys, as a server lists. That order is the index [`NAMESPACE_INDEX`], which every
-/// store has: the objects of a namespace lie side by side.
+/// Objects are sorted by key, as a server lists them. That order also serves as the index [`NAMESPACE_INDEX`], which
+/// every store has: the objects of a namespace are adjacent.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// The objects themselves. Everything else speaks of them by slot, and stays as it is when one is updated.
+    /// The objects. Everything else refers to them by slot and does not change when one is updated.
     slots: Slots,
-    /// In the order of keys.
+    /// Sorted by key.
     order: Chunks<Slot>,
     table: Table,
     pub(super) indexes: Vec<Index>,
     pub(super) version: ResourceVersion,
     pub(super) synced: bool,
-    /// Counts publications: two snapshots of one store can be put in order even where versions cannot.
+    /// Counts publications: orders the snapshots of one store even if versions have no order.
     pub(super) generation: u64,
     pub(super) object_bytes: usize,
 }
 
 impl Snapshot {
-    /// Every change up to this version is in, and none after it. Unset before the first list is complete. Where
-    /// several namespaces are followed, the oldest of their versions.
+    /// The version: every change up to it is included, and none after it. Unset before the first list is complete.
+    /// For several namespaces, the oldest of their versions.
     pub fn version(&self) -> &ResourceVersion {
         &self.version
     }
 
-    /// Whether the first list was complete.
+    /// True once the first list was complete.
     pub fn is_synced(&self) -> bool {
         self.synced
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -59,7 +59,7 @@ impl Snapshot {
         self.find(key.namespace(), key.name())
     }
 
-    /// One object by its namespace, empty for cluster scope, and its name.
+    /// One object by namespace (empty for cluster scope) and name.
     pub fn find(&self, namespace: &str, name: &str) -> Option<&Object> {
         self.find_key(KeyRef::new(namespace, name))
     }
@@ -79,7 +79,7 @@ impl Snapshot {
         self.iter().map(Object::key)
     }
 
-    /// The objects of one namespace. Costs a search and what it yields, however many others there are.
+    /// The objects of one namespace. The cost is a search plus the result, however many others there are.
     pub fn in_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Object> + Clone {
         let first = self.place(KeyRef::new(namespace, ""));
         let slots = self.order.iter_from(first.unwrap_or_else(|place| place));
@@ -87,13 +87,13 @@ impl Snapshot {
         objects.take_while(move |object| object.key_bytes().0 == namespace.as_bytes())
     }
 
-    /// The objects whose labels a selector matches. Reads the labels of every object; an index does not.
+    /// The objects that match a label selector. Reads the labels of every object; an index does not.
     pub fn select<'a>(&'a self, selector: &'a LabelSelector) -> impl Iterator<Item = &'a Object> {
         self.iter()
             .filter(|object| selector.matches(object.labels().as_slice()))
     }
 
-    /// The objects an index has under a value, in the order of their keys.
+    /// The objects with a value in an index, sorted by key.
     pub fn by_index<'a>(
         &'a self,
         index: &str,
@@ -106,8 +106,8 @@ impl Snapshot {
         Ok(indexed.chain(in_order.into_iter().flatten()))
     }
 
-    /// The objects that share a value of an index with this one, in the order of their keys. The object itself is among
-    /// them if it is stored; it need not be.
+    /// The objects that share a value of an index with this one, sorted by key. The object itself is included if it
+    /// is stored; it need not be.
     pub fn index<'a>(
         &'a self,
         index: &str,
@@ -124,7 +124,7 @@ impl Snapshot {
         Ok(objects)
     }
 
-    /// Every value an index has, in order.
+    /// Every value of an index, sorted.
     pub fn index_values(&self, index: &str) -> Result<impl Iterator<Item = &str>, UnknownIndexError> {
         let added = self.added_index(index)?;
         let values = added.map(Index::values).into_iter().flatten();
@@ -138,16 +138,15 @@ impl Snapshot {
         std::iter::once(NAMESPACE_INDEX).chain(added)
     }
 
-    /// Bytes of memory this holds: objects, and the arrays that order them. What it shares with other snapshots
-    /// counts in each.
+    /// The memory of objects and arrays in bytes. Parts shared with other snapshots are included.
     pub fn memory_size(&self) -> usize {
         let indexes = self.indexes.iter().map(Index::memory_size);
         let arrays = self.slots.memory_size() + self.order.memory_size() + self.table.memory_size();
         self.object_bytes + arrays + indexes.sum::<usize>()
     }
 
-    /// What has changed since an older snapshot of the same store, in the order of keys and coalesced: an object
-    /// that has come and gone between the two is not told. Costs what has changed, not what there is.
+    /// The changes since an older snapshot of the same store, sorted by key and coalesced: an object that was added
+    /// and deleted in between does not appear. The cost is that of the changes.
     pub fn changes_since(&self, older: &Snapshot, cause: Cause) -> Vec<Delta> {
         let (mut before, mut after) = (Vec::new(), Vec::new());
         older.slots.compare(&self.slots, |old, new| {
@@ -156,19 +155,19 @@ impl Snapshot {
                 after.extend(new.cloned());
             }
         });
-        // A slot may have passed from one key to another, and a key from one slot to another.
+        // A slot may have passed to another key, and a key to another slot.
         let by_key = |a: &Object, b: &Object| KeyRef::of(a).cmp(KeyRef::of(b));
         before.sort_by(by_key);
         after.sort_by(by_key);
         merge(before, after, cause)
     }
 
-    /// How many times the store was published before this snapshot.
+    /// The number of publications of the store before this snapshot.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// The index of a name; `None` for the one by namespaces, which is the order of keys.
+    /// The index of a name; `None` for the namespace index, which is the key order.
     fn added_index(&self, name: &str) -> Result<Option<&Index>, UnknownIndexError> {
         let found = self.indexes.iter().find(|index| &*index.name == name);
         match found {
@@ -179,7 +178,7 @@ impl Snapshot {
         }
     }
 
-    /// Every namespace that has objects; the empty one for cluster scope.
+    /// Every namespace with objects; empty for cluster scope.
     fn namespaces(&self) -> impl Iterator<Item = &str> {
         let namespace = |slot: &Slot| self.slots.get(*slot).map_or("", Object::namespace);
         let mut next = self.order.start();
@@ -190,7 +189,7 @@ impl Snapshot {
         })
     }
 
-    /// Adds an index over what is there.
+    /// Adds an index over the existing objects.
     pub(super) fn add_index(&mut self, name: &str, function: IndexFn) {
         let mut index = Index::new(name, function);
         for slot in self.order.iter() {
@@ -199,7 +198,7 @@ impl Snapshot {
         self.indexes.push(index);
     }
 
-    /// Puts an object in and returns the one it replaces.
+    /// Stores an object and returns the one it replaces.
     pub(super) fn put(&mut self, object: Object) -> Option<Object> {
         self.object_bytes += object.memory_size();
         let key = KeyRef::of(&object);
@@ -219,7 +218,7 @@ impl Snapshot {
         old
     }
 
-    /// Takes an object out.
+    /// Removes an object.
     pub(super) fn take(&mut self, key: KeyRef<'_>) -> Option<Object> {
         let (slot, _) = self.table.find(key, &self.slots)?;
         if let Ok(place) = self.place(key) {
@@ -234,7 +233,7 @@ impl Snapshot {
         Some(old)
     }
 
-    /// Takes the objects of a copy of this snapshot, which is empty itself, and the indexes over them.
+    /// Takes over the objects and indexes of a filled copy; this snapshot must be empty.
     pub(super) fn take_over(&mut self, filled: Self) {
         let added_since = self.indexes.split_off(filled.indexes.len());
         self.slots = filled.slots;
@@ -247,8 +246,8 @@ impl Snapshot {
         }
     }
 
-    /// The slot of a key, or its place in the order of keys if it has none. Objects that are listed come in that order,
-    /// so that nothing has to be searched.
+    /// The slot of a key, or its position in the key order. Listed objects arrive in that order, so the end is tried
+    /// first.
     fn find_slot(&self, key: KeyRef<'_>) -> Result<Slot, Place> {
         let last = self.order.last().and_then(|slot| self.slots.get(*slot));
         if last.is_none_or(|last| KeyRef::of(last).cmp(key).is_lt()) {
@@ -260,7 +259,7 @@ impl Snapshot {
         }
     }
 
-    /// Where a key is in the order of keys, or would have to be.
+    /// The position of a key in the key order, or where it would be inserted.
     fn place(&self, key: KeyRef<'_>) -> Result<Place, Place> {
         self.order.find(|slot| {
             let object = self.slots.get(*slot);
@@ -269,7 +268,7 @@ impl Snapshot {
     }
 }
 
-/// What has become of some objects, both in the order of their keys.
+/// The changes between two sets of objects, both sorted by key.
 fn merge(before: Vec<Object>, after: Vec<Object>, cause: Cause) -> Vec<Delta> {
     let mut deltas = Vec::with_capacity(after.len());
     let (mut before, mut after) = (before.into_iter().peekable(), after.into_iter().peekable());
@@ -298,7 +297,7 @@ fn merge(before: Vec<Object>, after: Vec<Object>, cause: Cause) -> Vec<Delta> {
     }
 }
 
-/// Walks through a snapshot that it keeps alive.
+/// Iterates over a snapshot that it keeps alive.
 #[derive(Debug)]
 pub(crate) struct Walk {
     snapshot: Arc<Snapshot>,

@@ -1,14 +1,14 @@
-//! Slots by the hash of a key: a tree that is cheap to copy and shallow to search.
+//! Slots by key hash: a shallow tree with cheap copies.
 //!
 //! ```text
 //!   root ─▶ [ 16 children ] ─▶ [ 16 children ] ─▶ … ─▶ leaf: up to 512 of (hash, slot), in the order of hashes
 //! ```
 //!
-//! Each level takes four bits of the hash. A copy is one reference; a change to a tree that is shared with a copy
-//! copies one array per level and one leaf. Hashes are spread evenly, so that one is found where it should be: in the
-//! middle of its leaf if it is in the middle of all hashes. For 30,000 objects a lookup reads two arrays, which stay in
-//! the processor's caches, one or two lines of a leaf, and the one object whose hash matches. The order of keys
-//! ([`super::chunks`]) would compare some fifteen objects, each of them far away in memory.
+//! Each level uses four bits of the hash. A copy is one reference; a change after a copy clones one array per level
+//! and one leaf. Hashes are evenly distributed, so the position within a leaf is estimated by interpolation. For
+//! 30,000 objects a look-up reads two arrays, which stay in the CPU caches, one or two cache lines of a leaf, and the
+//! one object whose hash matches. A search in the key order ([`super::chunks`]) would compare some fifteen objects,
+//! scattered in memory.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use watchkeeper_wire::Object;
 use super::order::KeyRef;
 use super::slots::{Slot, Slots};
 
-/// Bits of the hash that one level of the tree takes.
+/// Bits of the hash per level.
 const BITS: u32 = 4;
 
 /// Children of an inner node.
 const FAN_OUT: usize = 1 << BITS;
 
-/// A leaf that would grow beyond this becomes an inner node, unless all bits of the hash are used up.
+/// A larger leaf becomes an inner node, unless all bits of the hash are used.
 const MAX_LEAF: usize = 512;
 
-/// The keys of a snapshot, and where their objects are.
+/// The keys of a snapshot with their slots.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
     root: Node,
-    /// By chance, so that nobody can choose names that fall into one leaf.
+    /// Random, so that nobody can choose names that collide.
     seed: RandomState,
 }
 
@@ -73,13 +73,13 @@ impl Table {
         objects.find(|(_, object)| KeyRef::of(object) == key)
     }
 
-    /// Adds a key that is not there.
+    /// Adds a key that is not in the table.
     pub(super) fn insert(&mut self, key: KeyRef<'_>, slot: Slot) {
         let hash = self.hash(key);
         self.root.insert(Entry { hash, slot }, 0);
     }
 
-    /// Takes a key out. Nodes are not joined again: a store that has shrunk will grow.
+    /// Removes a key. Nodes are not joined again: a store that has shrunk will grow.
     pub(super) fn remove(&mut self, key: KeyRef<'_>, slot: Slot) {
         let mut rest = self.hash(key);
         let mut node = &mut self.root;
@@ -92,7 +92,7 @@ impl Table {
         }
     }
 
-    /// Bytes of the arrays.
+    /// The size of the arrays in bytes.
     pub(super) fn memory_size(&self) -> usize {
         self.root.memory_size()
     }
@@ -137,7 +137,8 @@ impl Node {
     }
 }
 
-/// Where the entries of a hash begin in a leaf, or would have to. The search begins where they are on average.
+/// The position of the first entry of a hash in a leaf, or where it would be. The search starts at the expected
+/// position.
 fn first(leaf: &[Entry], hash: u32) -> usize {
     let mut at = ((u64::from(hash) * leaf.len() as u64) >> u32::BITS) as usize;
     while at > 0 && leaf[at - 1].hash >= hash {
@@ -149,7 +150,7 @@ fn first(leaf: &[Entry], hash: u32) -> usize {
     at
 }
 
-/// Which child the lowest bits name.
+/// The child for the lowest bits.
 fn child(hash: u32) -> usize {
     hash as usize % FAN_OUT
 }
@@ -169,7 +170,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 50, failure_persistence: None, ..Default::default() })]
 
-        /// Like a hash map, and copies stay as they were.
+        /// Behaves like a hash map, and copies do not change.
         #[test]
         fn a_table_does_as_a_map(steps in prop::collection::vec((0..4_u8, 0..KEYS), 0..3000)) {
             let (mut table, mut map) = (Table::default(), HashMap::new());

@@ -1,4 +1,4 @@
-//! The promises of the store: the delta rules by name, and random histories against a plain map.
+//! The guarantees of the store: the delta rules by name, and random histories against a plain map.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use watchkeeper_wire::ObjectOptions;
 
 use super::*;
 
-/// `ns/name@version`, with a uid and a label `app` that follow from a `#word` at the end, if there is one.
+/// `ns/name@version`, with uid and label `app` taken from a `#word` at the end, if there is one.
 pub(crate) fn object(text: &str) -> Object {
     let (text, word) = text.split_once('#').unwrap_or((text, "x"));
     let (key, version) = text.split_once('@').expect("a version");
@@ -46,8 +46,8 @@ pub(crate) fn show_delta(delta: &Delta) -> String {
     }
 }
 
-/// Applies a line of events and publishes. `=` lists, `!` completes the list, `+` applies, `-` deletes, `~` moves on,
-/// `?` cannot be read.
+/// Applies a line of events and publishes. `=` lists, `!` completes the list, `+` applies, `-` deletes, `~` is
+/// progress, `?` is undecodable.
 fn feed(writer: &mut Writer, part: usize, line: &str) -> Vec<String> {
     let mut deltas = Vec::new();
     for word in line.split_whitespace() {
@@ -534,7 +534,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
 
-    /// The store is what the server has, its index what a search would find, and replaying the deltas gives the same.
+    /// The store equals the server, the index equals a search, and replaying the deltas gives the same state.
     #[test]
     fn store_index_and_deltas_agree(steps in steps()) {
         let (store, mut writer) = new();

@@ -1,4 +1,4 @@
-//! What readers of structs are promised.
+//! The guarantees to typed readers.
 
 use serde::{Deserialize, Serialize};
 use watchkeeper_meta::Resource;
@@ -131,7 +131,7 @@ fn an_index_is_over_the_fields_of_structs() {
     assert!(typed.by_index("size", "Red").is_err());
 }
 
-/// What a subscriber is told of each change.
+/// The changes a subscriber receives.
 fn told(store: &Store<Lamp>, deltas: Vec<Delta>, last: &mut LastRead<Lamp>) -> Vec<String> {
     let told = deltas
         .into_iter()

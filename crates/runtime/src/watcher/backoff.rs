@@ -1,33 +1,33 @@
-//! How long to wait after failures: longer each time, never all watchers at once, and short again after progress.
+//! The backoff after failures: exponential, with jitter, reset by progress.
 
 use std::time::Duration;
 
-/// 0.8 s, as client-go: the wait after the first failure.
+/// The wait after the first failure, as in client-go.
 pub const FIRST_WAIT: Duration = Duration::from_millis(800);
-/// 30 s, as client-go: where the wait stops growing.
+/// The longest wait, as in client-go.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Counts failures since the last progress.
 ///
-/// Waits are `d … 2d` with `d` = 0.8, 1.6, 3.2 … 30 s; the upper half is chance, so that watchers that failed
-/// together do not come back together.
+/// Waits are `d … 2d` with `d` = 0.8, 1.6, 3.2 … 30 s. The jitter keeps watchers that failed together from coming
+/// back together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,
 }
 
 impl Backoff {
-    /// Something was received: the next failure is a first one again.
+    /// Something was received: resets the count.
     pub(super) fn progress(&mut self) {
         self.failures = 0;
     }
 
-    /// Whether something has failed since.
+    /// True if something has failed since the last progress.
     pub(super) fn has_failed(&self) -> bool {
         self.failures > 0
     }
 
-    /// Counts a failure and says how long to wait; `chance` is between 0 and 1.
+    /// Counts a failure and returns the wait; `chance` is between 0 and 1.
     pub(super) fn fail(&mut self, first_is_free: bool, chance: f64) -> Duration {
         let before = self.failures;
         self.failures = self.failures.saturating_add(1);

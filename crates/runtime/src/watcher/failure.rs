@@ -1,8 +1,8 @@
-//! What can go wrong on the way to a list or a watch, and the one table that says what to do about it.
+//! Failures of lists and watches, and the table of recoveries.
 //!
-//! A failure is the same failure however it arrives: a 410 may be the HTTP status of the answer, an `ERROR` event
-//! or a bare `Status` line in the stream. The source turns all of them into [`Failure::Status`]; here they are told
-//! apart by what they mean and by the [`Stage`] they hit.
+//! A failure is the same however it arrives: a 410 may be the HTTP status of the answer, an `ERROR` event or a bare
+//! `Status` line in the stream. The source turns all of them into [`Failure::Status`]; here they are classified by
+//! their meaning and by the [`Stage`] they occur in.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -11,54 +11,54 @@ use std::time::Duration;
 
 use watchkeeper_meta::{ObjectKey, ResourceVersion, Status};
 
-/// Why a list or a watch did not go on.
+/// The reason a list or a watch failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Failure {
     /// The server answered with a failure.
     #[error(transparent)]
     Status(Arc<Status>),
-    /// No answer, or the end of one is missing: refused, reset, timed out, TLS, DNS.
+    /// No answer, or an incomplete one: refused, reset, timed out, TLS, DNS.
     #[error("connection to the server lost")]
     Connection(#[source] Arc<dyn StdError + Send + Sync>),
-    /// What came back is not what was asked for.
+    /// The answer has an unexpected format.
     #[error("answer cannot be read")]
     Unreadable(#[source] Arc<dyn StdError + Send + Sync>),
-    /// One object in the answer cannot be read; the rest of the answer can.
+    /// One object in the answer cannot be decoded; the others can.
     #[error("object {object} cannot be read")]
     Undecodable {
-        /// Which one, as far as it could be told.
+        /// The object, as far as it could be identified.
         object: Unread,
-        /// What is wrong with it.
+        /// The error.
         #[source]
         source: Arc<dyn StdError + Send + Sync>,
     },
-    /// Nothing came although the server should have ended the watch by now.
+    /// Nothing arrived although the server should have ended the watch.
     #[error("nothing heard for {0:?}: the connection is dead")]
     Idle(Duration),
-    /// The watch ended at once without a word.
+    /// The watch ended at once without an event.
     #[error("watch ended after {0:?} without an event")]
     ShortWatch(Duration),
-    /// The server sent the objects of a streaming list, but not its end.
+    /// The server sent the objects of a streaming list, but not the final bookmark.
     #[error("streaming list has no end: the server does not support it")]
     NoEndBookmark,
-    /// The server is now at an older state than the one already seen.
+    /// The server is at an older state than one already seen.
     #[error("resource version went back from {from} to {to}")]
     WentBack {
         /// The version known before.
         from: ResourceVersion,
-        /// The version now sent.
+        /// The version sent now.
         to: ResourceVersion,
     },
 }
 
-/// An object that cannot be read, as far as it can be told from others.
+/// An undecodable object, as far as it could be identified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unread {
-    /// Its key, if at least that can be read.
+    /// Its key, if that can be read.
     pub key: Option<ObjectKey>,
-    /// Its version; unset if that cannot be read either.
+    /// Its version; unset if it cannot be read.
     pub version: ResourceVersion,
-    /// How many others came before it in the answer.
+    /// The number of objects before it in the answer.
     pub position: usize,
 }
 
@@ -78,7 +78,7 @@ impl From<Status> for Failure {
 }
 
 impl Failure {
-    /// How long the server asks to be left alone.
+    /// The delay the server asks for.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status(status) => status.retry_after(),
@@ -86,12 +86,12 @@ impl Failure {
         }
     }
 
-    /// Whether the version asked for is no longer kept.
+    /// True if the version has expired.
     pub fn is_expired(&self) -> bool {
         matches!(self, Self::Status(status) if status.is_expired())
     }
 
-    /// The object that cannot be read, if that is what went wrong.
+    /// The undecodable object, if that is the failure.
     pub fn unread(&self) -> Option<&Unread> {
         match self {
             Self::Undecodable { object, .. } => Some(object),
@@ -99,23 +99,23 @@ impl Failure {
         }
     }
 
-    /// Whether the server says that the request itself is wrong.
+    /// True if the server says that the request is invalid.
     pub fn is_wrong_request(&self) -> bool {
         matches!(self, Self::Status(status) if is_wrong_request(status))
     }
 
-    /// Whether the server refuses: not allowed, or not known who asks.
+    /// True if the server denies access: unauthorized or forbidden.
     pub fn is_refused(&self) -> bool {
         matches!(self, Self::Status(status) if status.is_forbidden() || status.is_unauthorized())
     }
 }
 
-/// What the watcher was doing.
+/// The stage of the watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Asking for a list, or for its first page.
+    /// Requesting a list, or its first page.
     List,
-    /// Asking for a further page.
+    /// Requesting a further page.
     Page,
     /// Receiving the initial objects of a streaming list.
     StreamingList,
@@ -123,48 +123,48 @@ pub enum Stage {
     Watch,
 }
 
-/// How to go on after a failure.
+/// The recovery from a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What to do.
+    /// The action.
     pub cure: Cure,
-    /// Whether the user is told. What happens in the normal life of a watch is not worth a message.
+    /// True if the user is told. Expected events in the life of a watch are not reported.
     pub reported: bool,
-    /// Whether the first such failure after progress costs no delay.
+    /// True if the first such failure after progress has no delay.
     pub first_is_free: bool,
 }
 
-/// What to do after a failure.
+/// The action after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cure {
-    /// The same request again, from the last version or page received.
+    /// Repeat the request, from the last version or page received.
     Resume,
-    /// The same request again; should that fail before anything is received, a new list. What the server cannot send,
-    /// such as the end of a damaged object, it cannot send however often it is asked.
+    /// Repeat the request once; if that fails before anything is received, list again. Some data, such as the end of
+    /// a damaged object, the server can never send.
     ResumeOnce,
-    /// A new list.
+    /// List again.
     Relist(ListFrom),
-    /// A plain list instead of a streaming one, from now on.
+    /// Use a plain list instead of a streaming one from now on.
     Fallback,
-    /// Nothing will help: the request itself is wrong.
+    /// Stop: the request is invalid.
     Stop,
 }
 
-/// Which state a new list must show, the least first.
+/// The required consistency of a new list, in ascending order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ListFrom {
-    /// What the configuration asks for.
+    /// As configured.
     #[default]
     Configured,
-    /// Any state that is not older than the last one seen: served from memory, and never back in time.
+    /// Not older than the last version seen: served from the watch cache, and never back in time.
     NotOlder,
     /// The most recent state.
     MostRecent,
-    /// The most recent state in one answer, because pages expired before the last was read.
+    /// The most recent state in one page, because pages expired before the last was read.
     MostRecentWhole,
 }
 
-/// The table.
+/// The table of recoveries.
 pub fn judge(stage: Stage, failure: &Failure) -> Verdict {
     use ListFrom::*;
     use Stage::*;
@@ -180,8 +180,8 @@ pub fn judge(stage: Stage, failure: &Failure) -> Verdict {
             StreamingList => report(Cure::Fallback),
             Watch => report(Cure::Relist(NotOlder)),
         },
-        // Nobody knows which object has changed, or that it is gone: a list tells. It waits even the first time,
-        // because an object like that may change often.
+        // The changed or deleted object is unknown, so a list is needed. Delayed even the first time, because such an
+        // object may change often.
         Failure::Undecodable { .. } => match stage {
             List | Page | StreamingList => report(Cure::Resume),
             Watch => report(Cure::Relist(NotOlder)),

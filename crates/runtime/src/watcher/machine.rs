@@ -1,7 +1,7 @@
-//! The heart of the watcher: what to ask the server next, and what to tell the user.
+//! The core of the watcher: a state machine that decides what to request next and what to report.
 //!
-//! In flows what was received ([`Input`]) and the time; out flow an event, a failure to report, and the next thing
-//! to do ([`Output`]). The machine opens no stream, sleeps never and reads no clock: its shell does as told.
+//! It takes what was received ([`Input`]) and the time, and returns an event, a failure to report, and the next
+//! action ([`Output`]). It opens no stream, never sleeps and reads no clock; its shell does.
 //!
 //! ```text
 //!              list                    last page
@@ -11,17 +11,17 @@
 //!     └────────────────────────────── relist ────────────────────────────────────┘
 //! ```
 //!
-//! Four promises hold in every history, and the tests check them on random ones:
+//! Four guarantees hold in every history, and the tests check them on random ones:
 //! 1. `Init` opens, `InitDone` closes; between them come the objects of one list and nothing else.
 //! 2. A watch resumes exactly at the last version received, or everything is listed again.
 //! 3. Versions never go back without a report.
-//! 4. Two requests that bring nothing are at least 0.8 s apart, and ever more; only something received on a watch
-//!    makes the wait short again. Trying does not.
+//! 4. Two requests without progress are at least 0.8 s apart, and increasingly so. Only something received on a watch
+//!    resets the wait.
 
 use std::cmp::Ordering;
 use std::time::{Duration, Instant};
 
-// A watcher remembers as long as the client does, who remembers for all that share it.
+// The client remembers for as long, for all watchers that share it.
 pub use watchkeeper_client::STREAMING_PAUSE;
 use watchkeeper_meta::{ListMeta, ResourceVersion};
 
@@ -29,26 +29,26 @@ use super::backoff::Backoff;
 use super::failure::{Cure, Failure, ListFrom, Stage, judge};
 use super::{Config, Event, InitialList, ListRequest, ListSemantic, Versioned, WatchRequest};
 
-/// How long a streaming list may be silent before its end counts as missing.
+/// The time a streaming list may be silent before its final bookmark counts as missing.
 ///
-/// A server that supports it waits at most 3 s for its own state; one that ignores the option is silent for ever.
+/// A server that supports it waits at most 3 s for its own state; one that ignores the option stays silent.
 pub const STREAMING_SILENCE: Duration = Duration::from_secs(10);
 
-/// How long a server may take to begin an answer, or go silent within a list, before its connection counts as dead.
+/// The time a server may take to start an answer, or be silent within a list, before the connection counts as dead.
 pub const ANSWER_SILENCE: Duration = Duration::from_secs(60);
 
-/// How long a watch may be silent after the server should have ended it before its connection counts as dead.
+/// The time a watch may be silent after the server should have ended it before the connection counts as dead.
 ///
-/// Before that, silence is no sign: nothing may have happened. Transports notice dead peers sooner by pings.
+/// Earlier silence means nothing: there may be no changes. Transports detect dead peers sooner by pings.
 pub const WATCH_GRACE: Duration = Duration::from_secs(10);
 
-/// A watch that ends sooner than this without an event has failed, whatever the server calls it.
+/// A watch that ends sooner than this without an event has failed.
 pub const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// A year: whoever asks for longer watches means that they need not end.
+/// A year: a longer watch means no limit.
 const LONGEST_WATCH: Duration = Duration::from_secs(86_400 * 365);
 
-/// Lists and watches one resource, in one scope.
+/// Lists and watches one resource in one scope.
 #[derive(Clone, Debug)]
 pub struct Machine {
     config: Config,
@@ -59,25 +59,25 @@ pub struct Machine {
     streaming: Streaming,
     backoff: Backoff,
     chance: fastrand::Rng,
-    /// When something was last sent or received.
+    /// The time of the last request or input.
     quiet_since: Option<Instant>,
-    /// Whether the last version comes from elsewhere and nothing was received since.
+    /// True if the last version was given by the caller and nothing was received since.
     resumed: bool,
-    /// The failure of a watch that made the list under way necessary.
+    /// The failure of a watch that caused the list in progress.
     relist_reason: Option<Failure>,
 }
 
-/// Whether lists are asked for as the beginning of a watch.
+/// The use of streaming lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Streaming {
     On,
     /// Not wanted.
     Off,
-    /// It has failed then: for a while, lists are plain ones.
+    /// It has failed: plain lists are used for a while.
     Failed {
         at: Option<Instant>,
     },
-    /// The server has shown then that it cannot do it.
+    /// The server does not support it.
     Unsupported {
         at: Option<Instant>,
     },
@@ -85,49 +85,49 @@ enum Streaming {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Nothing is known.
+    /// No list yet.
     Empty,
-    /// A page was asked for; the token is empty for the first one.
+    /// A page was requested; the token is empty for the first one.
     InitPage { token: String },
-    /// A streaming list was asked for or, once opened, its initial objects stream in.
+    /// A streaming list was requested or, once opened, its initial objects arrive.
     InitialWatch { opened: bool },
-    /// A watch from the last version was asked for.
+    /// A watch from the last version was requested.
     InitListed { limit: Duration },
-    /// Changes stream in.
+    /// Changes arrive.
     Watching {
         opened: Instant,
         limit: Duration,
         heard: bool,
     },
-    /// The request is wrong; there is nothing left to do.
+    /// The request is invalid; there is nothing left to do.
     Stopped,
 }
 
-/// What the shell has received.
+/// An input of the shell.
 #[derive(Clone, Debug)]
 pub enum Input<O> {
-    /// The server accepted the request; its answer begins.
+    /// The server accepted the request; its answer starts.
     Opened,
     /// An object of a list.
     Item(O),
     /// The end of a list or a page.
     PageEnd(ListMeta),
-    /// The server calls it ADDED: the object was created, or has begun to match the selectors.
+    /// `ADDED`: the object was created, or started to match the selectors.
     Added(O),
-    /// The server calls it MODIFIED.
+    /// `MODIFIED`.
     Modified(O),
-    /// An object is gone.
+    /// `DELETED`.
     Deleted(O),
-    /// Nothing happened up to this version.
+    /// Nothing else happened up to this version.
     Bookmark {
-        /// How far the server has come.
+        /// The version the server has reached.
         version: ResourceVersion,
-        /// Whether this ends the initial objects of a streaming list.
+        /// True if this ends the initial objects of a streaming list.
         ends_initial: bool,
     },
-    /// One object, which exists, could not be read; the rest of the answer can.
+    /// One object could not be decoded, but exists; the rest of the answer can.
     Undecodable(Failure),
-    /// The stream has ended in order.
+    /// The stream has ended regularly.
     Ended,
     /// The request or its stream has failed.
     Failed(Failure),
@@ -135,34 +135,34 @@ pub enum Input<O> {
     Late,
 }
 
-/// What the shell shall do.
+/// An instruction to the shell.
 #[derive(Clone, Debug)]
 pub struct Output<O> {
-    /// Tell the user.
+    /// Deliver this event.
     pub event: Option<Event<O>>,
-    /// Tell the user that this went wrong; it is being dealt with.
+    /// Deliver this failure; it is being retried.
     pub report: Option<Failure>,
-    /// Then wait so long.
+    /// Then wait this long.
     pub after: Duration,
     /// Then do this.
     pub next: Next,
 }
 
-/// What the shell shall do next.
+/// The next action of the shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Go on reading the present stream.
+    /// Continue reading the current stream.
     Read,
-    /// Drop the present stream and ask for a list.
+    /// Drop the current stream and request a list.
     List(ListRequest),
-    /// Drop the present stream and ask for a watch.
+    /// Drop the current stream and request a watch.
     Watch(WatchRequest),
-    /// End: the report says why.
+    /// Stop: the reported failure is the reason.
     Stop,
 }
 
 impl Machine {
-    /// Nothing is known yet. The seed makes the jitter: equal seeds give equal histories.
+    /// A machine without any state. The seed determines the jitter: equal seeds give equal histories.
     pub fn new(config: Config, seed: u64) -> Self {
         let streaming = match config.initial_list {
             InitialList::Streaming => Streaming::On,
@@ -185,8 +185,8 @@ impl Machine {
         }
     }
 
-    /// Everything up to a version is known from elsewhere: the first thing is a watch from there. Should the version
-    /// be too old, that is reported, and everything is listed.
+    /// Starts with a watch from a version the caller knows. If it has expired, that is reported, and everything is
+    /// listed.
     pub fn resume_from(&mut self, version: ResourceVersion) {
         self.phase = Phase::InitListed {
             limit: self.config.timeout,
@@ -195,7 +195,7 @@ impl Machine {
         self.resumed = true;
     }
 
-    /// The first thing to do.
+    /// The first action.
     pub fn start(&mut self) -> Next {
         match self.phase {
             Phase::InitListed { .. } => self.begin_watch(),
@@ -203,7 +203,7 @@ impl Machine {
         }
     }
 
-    /// The shell sends its request now, after it has waited as told, or begins to listen: silence counts from here.
+    /// The shell sends its request, after the wait, or starts to listen: silence counts from here.
     pub fn asked(&mut self, now: Instant) {
         self.quiet_since = Some(now);
     }
@@ -213,22 +213,22 @@ impl Machine {
         &self.last
     }
 
-    /// Why the list under way replaces a watch; `None` for a first list.
+    /// The failure that caused the list in progress; `None` for a first list.
     pub fn relist_reason(&self) -> Option<&Failure> {
         self.relist_reason.as_ref()
     }
 
-    /// Whether a watch is open and shows what happens.
+    /// True if a watch is open.
     pub fn is_watching(&self) -> bool {
         matches!(self.phase, Phase::Watching { .. })
     }
 
-    /// Whether the server has shown that it has no streaming lists, which others need not find out again.
+    /// True if the server does not support streaming lists, which other watchers need not find out again.
     pub fn lacks_streaming_lists(&self) -> bool {
         matches!(self.streaming, Streaming::Unsupported { .. })
     }
 
-    /// When to call [`Machine::step`] with [`Input::Late`] if nothing is received before.
+    /// The time to call [`Machine::step`] with [`Input::Late`] if nothing is received before.
     pub fn deadline(&self) -> Option<Instant> {
         let quiet_since = self.quiet_since?;
         match self.phase {
@@ -239,7 +239,7 @@ impl Machine {
         }
     }
 
-    /// One thing was received.
+    /// Processes one input.
     pub fn step<O: Versioned>(&mut self, input: Input<O>, now: Instant) -> Output<O> {
         let quiet_since = self.quiet_since.replace(now);
         match input {
@@ -299,7 +299,8 @@ impl Machine {
 
     fn changed<O: Versioned>(&mut self, object: O, event: fn(O) -> Event<O>) -> Output<O> {
         match &mut self.phase {
-            // Objects of the initial list come in any order of versions; one may even go before the list ends.
+            // Objects of the initial list arrive in any order of versions; one may even be deleted before the list
+            // ends.
             Phase::InitialWatch { .. } => match event(object) {
                 Event::Added(object) | Event::Modified(object) => read(Some(Event::InitApply(object))),
                 other => read(Some(other)),
@@ -315,7 +316,7 @@ impl Machine {
         }
     }
 
-    /// In a list the object is left out. In a watch the state it had is kept, if it is known which object that is.
+    /// In a list the object is left out. In a watch its last state is kept, if the object could be identified.
     fn unread<O>(&mut self, failure: Failure) -> Output<O> {
         let event = match (self.stage(), failure.unread()) {
             (Stage::Watch, Some(object)) if object.key.is_some() && !object.version.is_unset() => {
@@ -350,10 +351,10 @@ impl Machine {
         read(Some(Event::Progress(version)))
     }
 
-    /// The stream goes on as the watch.
+    /// The stream continues as the watch.
     fn end_of_initial<O>(&mut self, version: ResourceVersion, now: Instant) -> Output<O> {
         let report = self.listed(version.clone());
-        // The exact time asked for is no longer known; twice the least is the most.
+        // The requested timeout is no longer known; twice the minimum is the maximum.
         let limit = self.config.timeout.saturating_mul(2);
         self.phase = Phase::Watching {
             opened: now,
@@ -407,7 +408,7 @@ impl Machine {
         let mut verdict = judge(self.stage(), &failure);
         if failure.is_expired() && std::mem::take(&mut self.resumed) {
             verdict.reported = true;
-            // The version was somebody else's; the state to begin with is the server's own.
+            // The version was the caller's; the state to start with is the server's own.
             verdict.cure = Cure::Relist(ListFrom::MostRecent);
             self.last = ResourceVersion::unset();
         }
@@ -452,8 +453,8 @@ impl Machine {
         }
     }
 
-    /// Whether the next request is another one than the one that failed: that can happen only a few times in a
-    /// row, hence needs no wait.
+    /// True if the next request differs from the failed one: that happens only a few times in a row and needs no
+    /// wait.
     fn asks_for_more(&self, cure: Cure) -> bool {
         match cure {
             Cure::Relist(from) => self.stage() != Stage::Watch && from > self.from,
@@ -462,7 +463,7 @@ impl Machine {
         }
     }
 
-    /// The same request once more.
+    /// Repeats the request.
     fn resume(&mut self) -> Next {
         match &self.phase {
             Phase::Watching { .. } | Phase::InitListed { .. } => self.begin_watch(),
@@ -500,7 +501,7 @@ impl Machine {
         })
     }
 
-    /// Between the configured time and twice as much, as client-go: watches that began together end apart.
+    /// Between the configured time and twice as much, as in client-go: watches that started together end apart.
     fn watch_timeout(&mut self) -> Duration {
         self.config.timeout + self.config.timeout.mul_f64(self.chance.f64())
     }
@@ -509,7 +510,7 @@ impl Machine {
         let version = self.list_version();
         let paged = version.is_unset() && self.from != ListFrom::MostRecentWhole;
         ListRequest {
-            // A version and a limit exclude each other: servers ignore one of the two.
+            // A version and a limit exclude each other: servers ignore one of them.
             limit: self.config.page_size.filter(|_| paged),
             version: if token.is_empty() {
                 version
@@ -532,7 +533,7 @@ impl Machine {
         }
     }
 
-    /// A list is complete. Returns a report if it is older than what was known.
+    /// A list is complete. Returns a failure to report if it is older than the known state.
     fn listed(&mut self, version: ResourceVersion) -> Option<Failure> {
         let back = self.is_older(&version);
         let from = std::mem::replace(&mut self.last, version.clone());

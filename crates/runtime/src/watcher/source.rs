@@ -1,4 +1,4 @@
-//! Where lists and watches come from.
+//! The source of lists and watches.
 
 use std::borrow::Cow;
 
@@ -11,34 +11,34 @@ use super::{Failure, Input, ListRequest, Versioned, WatchRequest};
 /// [`Input::Modified`], [`Input::Deleted`] and [`Input::Bookmark`] for a watch; [`Input::Failed`] where it breaks.
 pub type Answer<O> = BoxStream<'static, Input<O>>;
 
-/// A request under way.
+/// A request in progress.
 pub type Opening<O> = BoxFuture<'static, Result<Answer<O>, Failure>>;
 
-/// One resource in one scope on one server, with the selectors its user wants.
+/// One resource in one scope on one server, with selectors.
 ///
-/// A source translates and nothing more: it neither retries nor waits, for the watcher decides about that. What it
-/// returns is dropped to end a request.
+/// A source only translates: it neither retries nor waits, which the watcher decides. Dropping what it returns
+/// cancels the request.
 pub trait Source: Send + Sync + 'static {
-    /// What is listed and watched.
+    /// The type of the objects.
     type Object: Versioned + Send + 'static;
 
-    /// Asks for a list.
+    /// Requests a list.
     fn list(&self, request: ListRequest) -> Opening<Self::Object>;
 
-    /// Asks for a watch with bookmarks.
+    /// Requests a watch with bookmarks.
     fn watch(&self, request: WatchRequest) -> Opening<Self::Object>;
 
-    /// What is listed and watched, for the log: `deployments.apps`.
+    /// The watched resource, for the log: `deployments.apps`.
     fn name(&self) -> Cow<'_, str> {
         "objects".into()
     }
 
-    /// Whether a streaming list is worth a try.
+    /// False if streaming lists are known not to work.
     fn has_streaming_lists(&self) -> bool {
         true
     }
 
-    /// The server has shown that it has no streaming lists of this resource. Whoever remembers it saves the next
-    /// watcher the attempt.
+    /// Records that the server does not support streaming lists of this resource, which saves the next watcher the
+    /// attempt.
     fn note_no_streaming_lists(&self) {}
 }

@@ -1,4 +1,4 @@
-//! The shell around the machine, against scripted answers with tokio's clock moved by hand.
+//! The shell around the machine, with scripted answers and tokio's clock moved by hand.
 
 use futures_util::{FutureExt, stream};
 use parking_lot::Mutex;
@@ -7,14 +7,14 @@ use watchkeeper_meta::{ListMeta, Status};
 
 use super::*;
 
-/// Answers requests in the order of its script and writes down when they came.
+/// Answers requests in the order of its script and records their times.
 struct Script {
     answers: Mutex<Vec<Line>>,
     asked: Mutex<Vec<(u128, &'static str)>>,
     start: Clock,
 }
 
-/// One answer: what it says, or why there is none.
+/// One answer: its inputs, or the failure to get one.
 type Line = Result<Vec<Input<&'static str>>, Failure>;
 
 impl Script {
@@ -30,7 +30,7 @@ impl Script {
     fn answer(&self, verb: &'static str) -> Opening<&'static str> {
         self.asked.lock().push((self.start.elapsed().as_millis(), verb));
         match self.answers.lock().pop() {
-            // A script that is over goes silent, as a server without news.
+            // A finished script is silent, like a server without changes.
             None => std::future::pending().boxed(),
             Some(Err(failure)) => async { Err(failure) }.boxed(),
             Some(Ok(inputs)) => async { Ok(stream::iter(inputs).boxed()) }.boxed(),
@@ -147,7 +147,7 @@ async fn waiting_for_the_next_event_can_be_given_up_without_losing_one() {
     let mut watcher = Watcher::new(Script::new(answers), Config::paged());
     let mut events = 0;
     while events < 4 {
-        // Polled once and dropped, over and over.
+        // Polled once and dropped, repeatedly.
         match watcher.next().now_or_never() {
             Some(event) => events += usize::from(event.unwrap().is_ok()),
             None => tokio::task::yield_now().await,
@@ -172,7 +172,7 @@ async fn pauses_end_even_if_every_poll_gives_up() {
     assert_eq!(event.unwrap().unwrap(), Event::Init);
 }
 
-/// Has one watch to give.
+/// Has one watch.
 struct OneWatch(Mutex<Option<Answer<&'static str>>>);
 
 impl Source for OneWatch {
@@ -191,7 +191,7 @@ impl Source for OneWatch {
 #[tokio::test(start_paused = true)]
 async fn a_server_is_not_silent_while_nobody_listens() {
     let end = stream::once(async {
-        // Not there at the first look, as whatever comes over a network.
+        // Not ready at the first poll, like anything that comes over a network.
         tokio::task::yield_now().await;
         Input::Bookmark {
             version: ResourceVersion::new("3"),
@@ -202,7 +202,7 @@ async fn a_server_is_not_silent_while_nobody_listens() {
     let mut watcher = Watcher::new(Arc::new(OneWatch(Mutex::new(Some(answer)))), Config::default());
     assert_eq!(watcher.next().await.unwrap().unwrap(), Event::Init);
     assert_eq!(watcher.next().await.unwrap().unwrap(), Event::InitApply("a@1"));
-    // The caller takes its time with that one.
+    // The caller is slow with this event.
     tokio::time::advance(2 * STREAMING_SILENCE).await;
     let listed = Event::InitDone(ResourceVersion::new("3"));
     assert_eq!(watcher.next().await.unwrap().unwrap(), listed);

@@ -1,4 +1,4 @@
-//! client-go's rules, each by its name, and the printed outputs that users of client-go know, line by line.
+//! client-go's rules, each by name, and printed outputs of client-go programs, line by line.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -183,7 +183,7 @@ async fn printed_shut_down_with_drain() {
     );
 }
 
-/// The printed run looked just before the first two items were due and just after the third.
+/// The recorded run looked just before the first two items were due and just after the third.
 #[tokio::test(start_paused = true)]
 async fn printed_delayed_items_appear_at_their_time() {
     let (queue, mut out) = (WorkQueue::new(), String::new());
@@ -230,7 +230,7 @@ async fn printed_two_thousand_delayed_items_never_block() {
     assert_eq!(queue.get().await, (Some(1), false));
 }
 
-/// Twenty items through a bucket with a burst of 10; each line is a second and what was got in it.
+/// Twenty items through a bucket with a burst of 10; each line is a second and the items got in it.
 async fn bucket_run(per_second: f64) -> String {
     let queue = WorkQueue::with_limiter(Bucket::new(per_second, 10));
     let mut out = String::new();

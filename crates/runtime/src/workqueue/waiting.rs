@@ -1,4 +1,4 @@
-//! Items that wait for their time, each once, the earlier of two times kept.
+//! Delayed items, each once; of two times the earlier one counts.
 
 use std::collections::BTreeSet;
 use std::hash::Hash;
@@ -7,12 +7,12 @@ use std::time::Instant;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
-/// An ordered set of due times with the item of each.
+/// A sorted set of due times with their items.
 pub(super) struct Waiting<T> {
     due: BTreeSet<(Instant, u64)>,
     items: HashMap<u64, T, RandomState>,
     by_item: HashMap<T, (Instant, u64), RandomState>,
-    /// Orders items of one due time by their adding.
+    /// Orders items of equal due time by insertion.
     turn: u64,
 }
 
@@ -28,7 +28,7 @@ impl<T> Default for Waiting<T> {
 }
 
 impl<T: Hash + Eq + Clone> Waiting<T> {
-    /// Waits for `at`, or goes on waiting for an earlier time.
+    /// Delays an item until `at`, unless it is due earlier.
     pub(super) fn insert(&mut self, item: T, at: Instant) {
         if let Some(&(earlier, turn)) = self.by_item.get(&item) {
             if earlier <= at {
@@ -43,12 +43,12 @@ impl<T: Hash + Eq + Clone> Waiting<T> {
         self.by_item.insert(item, (at, self.turn));
     }
 
-    /// When the first item is due.
+    /// The due time of the first item.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.due.first().map(|&(at, _)| at)
     }
 
-    /// The first item, if its time has come.
+    /// The first item, if it is due.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<T> {
         let &(at, turn) = self.due.first()?;
         if at > now {

@@ -1,4 +1,4 @@
-//! Certificates in files, which somebody else replaces.
+//! Certificates in files that are replaced externally.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// A few kilobytes: to read them costs less than to open a connection does.
+    /// A few kilobytes: reading them costs less than opening a connection.
     pub(super) async fn read(&self) -> Result<Material, WebhookError> {
         let bundle = match &self.authority {
             Some(path) => Some(read(path).await?),

@@ -1,11 +1,11 @@
-//! Making certificates, and deciding when: without a server and without a clock.
+//! Decides when to make certificates, and makes them, without a server or a clock.
 //!
 //! ```text
 //!   authority  ├──────────────── 1 year ────────────────┤
 //!   leaf       ├── 90 days ──┤                    ▲
 //!                      ▲ replaced 30 days before  └ replaced 90 days before: a leaf never outlives its authority
 //! ```
-//! The authorities before stay in the bundle until they expire: replicas may still serve what those have signed.
+//! Previous authorities stay in the bundle until they expire: replicas may still serve certificates they signed.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,24 +20,24 @@ const DAY: Duration = Duration::from_secs(86_400);
 pub(super) const AUTHORITY_VALIDITY: Duration = Duration::from_secs(365 * 86_400);
 pub(super) const LEAF_VALIDITY: Duration = Duration::from_secs(90 * 86_400);
 pub(super) const RENEW_BEFORE: Duration = Duration::from_secs(30 * 86_400);
-/// What a certificate ends with.
+/// The end marker of a certificate.
 const END: &str = "-----END CERTIFICATE-----";
 /// Clocks of API servers may be behind.
 const SKEW: Duration = DAY;
 
-/// What is kept, all PEM.
+/// The stored material, all PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
-    /// The authority's certificate, and those before it.
+    /// The authority's certificate, and the previous ones.
     pub(super) bundle: String,
     pub(super) authority_key: String,
     pub(super) certificate: String,
     pub(super) key: String,
-    /// Whom the certificate names, with commas between.
+    /// The names of the certificate, comma-separated.
     pub(super) names: String,
 }
 
-/// What has to be made.
+/// The certificates to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
     Nothing,
@@ -45,15 +45,15 @@ enum Need {
     Authority,
 }
 
-/// What to keep from now on.
+/// The result of a renewal.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Renewal {
-    /// What is kept already.
+    /// The stored material is still good.
     None(Kept),
     New(Kept),
 }
 
-/// Makes what has to be made.
+/// Makes what is needed.
 pub(super) fn renewed(kept: Option<Kept>, names: &[String], now: Timestamp) -> Result<Renewal, rcgen::Error> {
     let need = need(kept.as_ref(), names, now);
     match (need, kept) {
@@ -104,7 +104,7 @@ fn leaf(bundle: String, authority: KeyPair, names: &[String], now: Timestamp) ->
     })
 }
 
-/// What a certificate says of an authority, and the authority of its certificates: the same whoever makes it.
+/// The parameters of an authority's certificate; always the same.
 fn authority_params() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = named("watchkeeper-webhooks-ca");
@@ -129,7 +129,7 @@ fn still_valid(bundle: &str, now: Timestamp) -> String {
     certificates.map(|pem| format!("{}\n", pem.trim())).collect()
 }
 
-/// From a little before now, in the type that the maker of certificates has.
+/// A validity that starts a little before now, in the type of the certificate library.
 fn validity<T: From<SystemTime>>(now: Timestamp, long: Duration) -> (T, T) {
     let now = SystemTime::from(now);
     ((now - SKEW).into(), (now + long).into())
@@ -167,7 +167,7 @@ mod tests {
         kept.bundle.matches("BEGIN CERTIFICATE").count()
     }
 
-    /// Whether a client that knows this bundle trusts this certificate at this time.
+    /// True if a client with this bundle trusts this certificate at this time.
     fn is_trusted(bundle: &str, certificate: &str, now: Timestamp) -> bool {
         let roots = CertificateDer::pem_slice_iter(bundle.as_bytes())
             .map(Result::unwrap)

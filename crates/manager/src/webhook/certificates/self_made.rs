@@ -1,7 +1,7 @@
-//! Certificates that are made here and kept in a Secret, where all replicas find the same.
+//! Certificates that are made here and kept in a Secret, shared by all replicas.
 //!
-//! Every replica looks after them. Whoever finds that a new one is needed makes it; if two do so at once, the Secret's
-//! version decides, and the other takes what it finds there.
+//! Every replica checks them. The one that finds a new one is needed makes it; if two do so at once, the
+//! resourceVersion of the Secret decides, and the other one takes the stored certificate.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,10 +13,10 @@ use super::issue::{self, Kept, Renewal};
 use super::{Material, WebhookError};
 use crate::webhook::clock::Clock;
 
-/// Whom the certificate names, in the Secret's annotations: a look decides whether another is needed.
+/// The annotation with the names of the certificate, to detect a change.
 const NAMES: &str = "watchkeeper/certificate-names";
 
-/// As often replicas may get in each other's way before it is an error.
+/// The number of write conflicts between replicas before it is an error.
 const MAX_ATTEMPTS: u32 = 5;
 
 pub(super) struct SelfMade {
@@ -37,7 +37,7 @@ impl SelfMade {
         }
     }
 
-    /// What is kept, replaced if it is time.
+    /// The stored material, replaced if it is time.
     pub(super) async fn obtain(&self) -> Result<Material, WebhookError> {
         let unusable = |source: Error| WebhookError::Secret {
             name: self.secret.clone(),
@@ -53,7 +53,7 @@ impl SelfMade {
             };
             match self.write(found, &new).await {
                 Ok(()) => return Ok(new.into()),
-                // Another replica was quicker: its certificate is as good.
+                // Another replica was faster: use its certificate.
                 Err(error) if is_lost_race(&error) && attempts < MAX_ATTEMPTS => attempts += 1,
                 Err(error) => return Err(unusable(error)),
             }
@@ -94,7 +94,7 @@ fn is_lost_race(error: &Error) -> bool {
     error.is_conflict() || error.is_already_exists()
 }
 
-/// What a Secret keeps; `None` if it does not have all of it.
+/// The material of a Secret; `None` if it is incomplete.
 fn read(secret: &Value) -> Option<Kept> {
     let text = |member: &str| {
         let encoded = secret["data"][member].as_str()?;

@@ -1,4 +1,4 @@
-//! A server of a few lines: a history of writes that can be listed, watched, cut and compacted.
+//! A small server: a history of writes that can be listed, watched, cut and compacted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) struct History {
     oldest: Mutex<u64>,
     /// Counts writes and cuts; the number is that of the last cut.
     happened: watch::Sender<u64>,
-    /// How many more requests are refused.
+    /// The number of requests still to be refused.
     refuse: Mutex<u32>,
 }
 
@@ -57,17 +57,17 @@ impl History {
         self.happened.send_modify(|_| {});
     }
 
-    /// Forgets everything before a version.
+    /// Compacts everything before a version.
     pub(super) fn compact(&self, version: u64) {
         *self.oldest.lock() = version;
     }
 
-    /// Cuts every watch that is open.
+    /// Ends every open watch.
     pub(super) fn cut(&self) {
         self.happened.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Refuses so many requests.
+    /// Refuses the next requests.
     pub(super) fn refuse(&self, requests: u32) {
         *self.refuse.lock() = requests;
     }
@@ -85,7 +85,7 @@ impl History {
             .find(|later| *later > version)
     }
 
-    /// What there was at a version.
+    /// The state at a version.
     pub(super) fn state_at(&self, version: u64) -> State {
         let objects = self.objects_at(version).into_iter();
         objects
@@ -119,7 +119,7 @@ impl History {
         Some(async { Err(failure) }.boxed())
     }
 
-    /// The writes after a version, for as long as nobody cuts.
+    /// The writes after a version, until the next cut.
     fn live(self: Arc<Self>, from: u64) -> stream::BoxStream<'static, Input<Object>> {
         let happened = self.happened.subscribe();
         let cuts = *happened.borrow();

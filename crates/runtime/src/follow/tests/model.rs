@@ -1,7 +1,7 @@
-//! Random histories by seed: whatever is written, cut, compacted or restarted, what a follower was told replays to
-//! exactly the server's state, with correct types.
+//! Random histories by seed: with any writes, cuts, compactions and restarts, a follower's events replay to exactly
+//! the server's state, with correct types.
 //!
-//! More of them: `WATCHKEEPER_SEEDS=2000`, as the gate does; one that fails fails again with `WATCHKEEPER_SEED=17`.
+//! To run more: `WATCHKEEPER_SEEDS=2000`, as the gate does. To repeat a failure: `WATCHKEEPER_SEED=17`.
 
 use std::path::Path;
 
@@ -69,7 +69,7 @@ async fn simulate(mut rng: Rng) {
             if let Ok(next) = tokio::time::timeout(some_time, follow.next()).await {
                 reader.take(next.unwrap().unwrap().what);
             } else {
-                // The call was dropped, but it had begun: the event before it counts as handled.
+                // The call was dropped after it had started: the event before it counts as handled.
                 reader.handled();
             }
         }
@@ -82,7 +82,7 @@ async fn simulate(mut rng: Rng) {
     assert_eq!(reader.state, server.state_at(server.version()));
 }
 
-/// A file that is quick to save where the system has a directory in memory: disks are not what is tested here.
+/// A file in a directory in memory, if the system has one: the disk is not under test.
 fn file_in_memory() -> (tempfile::TempDir, PathBuf) {
     let Ok(directory) = tempfile::tempdir_in("/dev/shm") else {
         return file();
@@ -113,13 +113,13 @@ fn write(server: &History, rng: &mut Rng) {
     }
 }
 
-/// Adds up what it is told, and doubts it.
+/// Replays events and checks them.
 struct Reader {
     server: Arc<History>,
     state: State,
-    /// The version up to which everything was told; 0 while a list is told.
+    /// The version up to which everything was delivered; 0 within a list.
     version: u64,
-    /// All states after each event that was handled, and the number of the one that was certainly written down.
+    /// The state after each handled event, and the index of the last one known to be saved.
     states: Vec<(u64, State)>,
     saved: usize,
 }
@@ -181,7 +181,7 @@ impl Reader {
         }
     }
 
-    /// Outside of a list, every write is told: the next one is the one after the last.
+    /// Outside of a list, every write is delivered: the next event is the write after the last.
     fn moves_to(&mut self, version: u64) {
         if self.version != 0 {
             assert_eq!(
@@ -201,7 +201,7 @@ impl Reader {
         }
     }
 
-    /// The follower has crashed: it goes on from a state that there was, and none before the last one that was saved.
+    /// After a crash the follower continues from an earlier state, but none before the last saved one.
     fn goes_back_to(&mut self, follow: &Follow) {
         let unknown = StreamPosition::default();
         let known = follow.position.get("pods").unwrap_or(&unknown);

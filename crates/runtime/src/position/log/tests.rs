@@ -1,11 +1,11 @@
-//! Records: what is written is read, and no bytes make the reader panic.
+//! Records round-trip, and no bytes make the reader panic.
 
 use proptest::prelude::*;
 
 use super::*;
 
 impl Log {
-    /// As after half a write: the next save has to rewrite the file.
+    /// As after a partial write: the next save has to rewrite the file.
     pub(in crate::position) fn fail_next_write(&mut self) {
         self.must_rewrite = true;
     }

@@ -1,10 +1,10 @@
-//! The schedule against an oracle that keeps a plain list and searches it, under random histories.
+//! The schedule against an oracle that searches a plain list, with random histories.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What the schedule must do, said as simply as possible.
+/// The specification of the schedule, as simple as possible.
 #[derive(Default)]
 struct Oracle {
     keys: Vec<Known>,

@@ -1,4 +1,4 @@
-//! The machine's histories: each rule by its name as a script, and random ones for the promises.
+//! Histories of the machine: each rule by name as a script, and random ones for the guarantees.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn streaming() -> Config {
     }
 }
 
-/// What the server does in a script: one word per line of the printed history.
+/// An action of the server in a script, one per line of the printed history.
 #[derive(Clone, Debug)]
 enum Says {
     Opens,
@@ -134,7 +134,7 @@ fn show_next(next: &Next) -> String {
     }
 }
 
-/// Prints what the machine does; waits are printed without their jitter.
+/// Prints the machine's actions; waits are printed without jitter.
 fn check(config: Config, script: Vec<Says>, expected: Expect) {
     let mut machine = Machine::new(config, 0);
     let mut now = Instant::now();
@@ -933,7 +933,7 @@ fn anything() -> impl Strategy<Value = Says> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..Default::default() })]
 
-    /// Whatever a server does, in sense or nonsense, the four promises of the module hold.
+    /// Whatever a server does, the four guarantees of the module hold.
     #[test]
     fn promises_hold_in_every_history(
         streams in any::<bool>(),
@@ -950,7 +950,7 @@ proptest! {
             if let Seconds(seconds) = says {
                 now += Duration::from_secs(seconds);
             }
-            // A server answers what it was asked: lists with items and pages, watches with events.
+            // A server answers what was requested: lists with items and pages, watches with events.
             let asked_list = matches!(request, Next::List(_));
             let fits = match says {
                 Opens => !open,
@@ -997,9 +997,9 @@ proptest! {
                 Next::Watch(_) => initial = false,
                 Next::Stop => return Ok(()),
             }
-            // The step to a list's next page or to its watch, and the watch after one that ended in order, are
-            // the normal course. Everything else must slow down until a watch brings something.
-            // So is asking for more than before once that has expired, and a plain list where streaming does not work.
+            // These are normal: the step to a list's next page or to its watch, the watch after one that ended
+            // regularly, a larger request after an expiry, and a plain list if streaming does not work. Everything
+            // else must back off until a watch brings something.
             let normal = machine.streaming != streams_before || matches!(output.event, Some(Event::InitDone(_)))
                 || matches!(&output.next, Next::List(list) if next_page && !list.continue_token.is_empty())
                 || ended && output.report.is_none()

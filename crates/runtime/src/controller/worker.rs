@@ -1,4 +1,4 @@
-//! The workers of a controller: a key in, a reconcile, and what follows from how it ended.
+//! The workers of a controller: take a key, reconcile it, and act on the result.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -18,50 +18,50 @@ use crate::metrics::{ControllerMetrics, Outcome};
 use crate::queue::{Queue, Work};
 use crate::store::Store;
 
-/// Why a reconcile did not succeed.
+/// The reason a reconcile did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
-    /// It said so.
+    /// It returned an error.
     #[error(transparent)]
     Failed(BoxError),
     /// It panicked.
     #[error("panicked: {message}")]
     Panicked {
-        /// What it said, if it was text.
+        /// The panic message, if it was text.
         message: String,
     },
-    /// It took longer than it may, and was dropped.
+    /// It exceeded its time limit and was dropped.
     #[error("dropped after {after:?}")]
     TimedOut {
-        /// How long it may take.
+        /// The time limit.
         after: Duration,
     },
 }
 
-/// A reconcile that failed, for [`ErrorPolicy`].
+/// A failed reconcile, for [`ErrorPolicy`].
 #[derive(Debug)]
 pub struct FailedReconcile<'a> {
-    /// Of which object.
+    /// The object's key.
     pub key: &'a ObjectKey,
-    /// How often it had failed before, since it last succeeded.
+    /// The number of earlier failures since the last success.
     pub attempts: u32,
-    /// Why.
+    /// The error.
     pub error: &'a ReconcileError,
 }
 
-/// What follows a failure.
+/// The action after a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// It is tried again, after a delay that grows with each failure.
+    /// Retry, after a delay that grows with each failure.
     #[default]
     Retry,
-    /// It is tried again after this time.
+    /// Retry after this time.
     RetryAfter(Duration),
-    /// Nothing, before the object changes: to try again would not help.
+    /// Wait until the object changes: a retry would not help.
     GiveUp,
 }
 
-/// Decides what follows a failure.
+/// Decides the action after a failure.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -77,7 +77,7 @@ pub enum OnError {
 /// ```
 pub type ErrorPolicy = Arc<dyn Fn(&FailedReconcile<'_>) -> OnError + Send + Sync>;
 
-/// A reconciler whose type nobody needs to know: workers are compiled once.
+/// A type-erased reconciler, so that workers are compiled once.
 pub(super) trait ErasedReconciler: Send + Sync {
     fn call(&self, request: Request) -> BoxFuture<'_, Result<Action, BoxError>>;
 }
@@ -88,8 +88,8 @@ impl<R: Reconciler> ErasedReconciler for R {
     }
 }
 
-/// What the workers share.
-pub(super) struct Crew {
+/// The state all workers of a controller share.
+pub(super) struct Worker {
     pub(super) name: Arc<str>,
     pub(super) reconciler: Arc<dyn ErasedReconciler>,
     pub(super) store: Store,
@@ -100,7 +100,7 @@ pub(super) struct Crew {
     pub(super) metrics: Option<Arc<ControllerMetrics>>,
 }
 
-impl Crew {
+impl Worker {
     pub(super) fn work(self: Arc<Self>, mut stopped: watch::Receiver<bool>) -> BoxFuture<'static, ()> {
         async move {
             loop {
@@ -119,7 +119,7 @@ impl Crew {
         .boxed()
     }
 
-    /// Works on a key if its group has room, and then on those of the group that had to wait.
+    /// Handles a key if its group has capacity, then the deferred keys of the group.
     async fn handle_grouped(&self, groups: &Groups, work: Work<ObjectKey>, stopped: &watch::Receiver<bool>) {
         let (group, mut next) = groups.enter(work);
         while let Some(work) = next {
@@ -198,9 +198,9 @@ impl Crew {
         };
         match error {
             ReconcileError::Panicked { .. } => {
-                tracing::error!(controller, %key, error = shown, ?after, "reconcile panicked, trying again");
+                tracing::error!(controller, %key, error = shown, ?after, "reconcile panicked, retrying");
             }
-            _ => tracing::warn!(controller, %key, error = shown, ?after, "reconcile failed, trying again"),
+            _ => tracing::warn!(controller, %key, error = shown, ?after, "reconcile failed, retrying"),
         }
     }
 
