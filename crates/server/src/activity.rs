@@ -13,6 +13,8 @@ pub struct Activity {
     pub requests: u64,
     /// Pieces of events that open watches have been given so far.
     pub pieces: u64,
+    /// Those of the requests and pieces that went over a socket: other processes may be about to react to them.
+    pub over_sockets: u64,
 }
 
 /// The counts behind [`Activity`].
@@ -21,20 +23,25 @@ pub(crate) struct Counts {
     in_flight: AtomicUsize,
     requests: AtomicU64,
     pieces: AtomicU64,
+    over_sockets: AtomicU64,
 }
 
 /// A request in flight, until it is dropped.
 pub(crate) struct Busy(Arc<Counts>);
 
 impl Counts {
-    pub(crate) fn begin(self: &Arc<Self>) -> Busy {
+    pub(crate) fn begin(self: &Arc<Self>, over_socket: bool) -> Busy {
         self.in_flight.fetch_add(1, Ordering::AcqRel);
         self.requests.fetch_add(1, Ordering::Relaxed);
+        self.over_sockets
+            .fetch_add(u64::from(over_socket), Ordering::Relaxed);
         Busy(self.clone())
     }
 
-    pub(crate) fn piece_sent(&self) {
+    pub(crate) fn piece_sent(&self, over_socket: bool) {
         self.pieces.fetch_add(1, Ordering::Relaxed);
+        self.over_sockets
+            .fetch_add(u64::from(over_socket), Ordering::Relaxed);
     }
 
     pub(crate) fn activity(&self) -> Activity {
@@ -42,6 +49,7 @@ impl Counts {
             in_flight: self.in_flight.load(Ordering::Acquire),
             requests: self.requests.load(Ordering::Relaxed),
             pieces: self.pieces.load(Ordering::Relaxed),
+            over_sockets: self.over_sockets.load(Ordering::Relaxed),
         }
     }
 }

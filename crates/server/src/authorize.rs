@@ -7,9 +7,15 @@ use crate::request_info::RequestInfo;
 
 /// Lets a request pass or says why not.
 pub(crate) async fn authorize(registry: &Registry, user: &User, request: &RequestInfo) -> Result<(), Status> {
-    match registry.may(user, action(request)).await? {
+    let decision = registry.may(user, action(request)).await?;
+    permit(user, request, &decision)
+}
+
+/// Lets a request pass that was decided about, or says why not.
+pub(crate) fn permit(user: &User, request: &RequestInfo, decision: &Decision) -> Result<(), Status> {
+    match decision {
         Decision::Allowed(_) => Ok(()),
-        Decision::Refused(why) => Err(denied(user, request, &why)),
+        Decision::Refused(why) => Err(denied(user, request, why)),
     }
 }
 

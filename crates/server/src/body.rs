@@ -10,11 +10,12 @@ use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use watchkeeper_meta::Status;
 use watchkeeper_registry::too_many_values;
 use watchkeeper_wire::tree_size::is_large_json;
 
-use crate::connection_task::note_quiet;
+use crate::connection::note_quiet;
 use crate::limits::{DISCARD_TIMEOUT, MAX_DISCARDED_BYTES, MAX_REQUEST_BODY_BYTES};
 
 /// The stream was cut on purpose: the connection ends without the mark of a complete body.
@@ -28,6 +29,44 @@ pub(crate) type FrameStream = Pin<Box<dyn Stream<Item = Result<Bytes, StreamCut>
 /// The pieces of a large document.
 pub(crate) type Pieces = Box<dyn Iterator<Item = Result<Bytes, StreamCut>> + Send>;
 
+/// The body of a request. Whoever passes it on takes it; for everybody else it then has ended.
+pub(crate) struct RequestBody(Option<Incoming>);
+
+impl RequestBody {
+    pub(crate) fn new(body: Incoming) -> Self {
+        Self(Some(body))
+    }
+
+    /// The body itself; `None` if it was taken.
+    pub(crate) fn take(&mut self) -> Option<Incoming> {
+        self.0.take()
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match &mut self.0 {
+            Some(body) => Pin::new(body).poll_frame(context),
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.as_ref().is_none_or(Incoming::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let size = self.0.as_ref().map(Incoming::size_hint);
+        size.unwrap_or_else(|| SizeHint::with_exact(0))
+    }
+}
+
 /// The body of an answer.
 pub(crate) enum ResponseBody {
     /// All of it; `None` once sent.
@@ -39,6 +78,8 @@ pub(crate) enum ResponseBody {
         frames: FrameStream,
         /// Whether frames are copied from what is stored, which takes less time than to encrypt them.
         is_copied: bool,
+        /// Goes when all that there was to tell at first is told.
+        unwritten: Option<Box<dyn Send>>,
     },
 }
 
@@ -66,8 +107,15 @@ impl Body for ResponseBody {
         match &mut *self {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Pieces(pieces) => Poll::Ready(pieces.next().map(|piece| piece.map(Frame::data))),
-            Self::Stream { frames, is_copied } => {
+            Self::Stream {
+                frames,
+                is_copied,
+                unwritten,
+            } => {
                 let frame = frames.as_mut().poll_next(context);
+                if frame.is_pending() {
+                    *unwritten = None;
+                }
                 if frame.is_pending() || *is_copied {
                     note_quiet();
                 }

@@ -14,14 +14,15 @@ use watchkeeper_registry::{Definition, builtin_definition};
 use watchkeeper_wire::schema::resources;
 
 use crate::Verb;
+use crate::aggregation::{RemoteDocuments, RemoteService, group_priority, version_priority};
 use crate::openapi::Documents;
 
 /// All that is served.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     groups: Vec<ApiGroup>,
-    /// Which custom kinds it has, as the registry counts them.
-    pub(crate) generation: u64,
+    /// Which custom kinds it has, as the registry counts them, and which aggregated APIs.
+    pub(crate) generation: (u64, u64),
     /// Its OpenAPI documents, which end with it.
     pub(crate) documents: Documents,
 }
@@ -42,6 +43,8 @@ pub struct ApiVersion {
     pub name: Cow<'static, str>,
     /// Its resources, by name.
     pub resources: Vec<Arc<ServedResource>>,
+    /// What its server says of it, if that is another one.
+    pub(crate) remote: Option<Arc<RemoteDocuments>>,
 }
 
 /// A resource, and what is stored of it.
@@ -85,9 +88,43 @@ impl Catalog {
             || ApiVersion {
                 name: version.clone(),
                 resources: Vec::new(),
+                remote: None,
             },
         );
         version.resources.push(Arc::new(resource));
+    }
+
+    /// Adds a group version that another server serves, in place of one that this server would. Groups and versions stand
+    /// in the order of their priorities.
+    pub(crate) fn add_remote(&mut self, service: &RemoteService, documents: Arc<RemoteDocuments>) {
+        let version = ApiVersion {
+            name: service.version.clone().into(),
+            resources: Vec::new(),
+            remote: Some(documents),
+        };
+        let Some(group) = self.groups.iter_mut().find(|it| it.name == service.group) else {
+            let rank = |name: &str| std::cmp::Reverse(i64::from(group_priority(name)));
+            let priority = std::cmp::Reverse(service.group_priority);
+            let is_behind = |it: &ApiGroup| (rank(&it.name), &*it.name) > (priority, &service.group);
+            // Core has a place of its own, in front.
+            let behind = self
+                .groups
+                .iter()
+                .position(|it| !it.name.is_empty() && is_behind(it));
+            let group = ApiGroup {
+                name: service.group.clone().into(),
+                versions: vec![version],
+            };
+            return self.groups.insert(behind.unwrap_or(self.groups.len()), group);
+        };
+        group.versions.retain(|it| it.name != service.version);
+        let name = group.name.clone();
+        let is_behind =
+            |it: &ApiVersion| i64::from(version_priority(&name, &it.name)) < service.version_priority;
+        let behind = group.versions.iter().position(is_behind);
+        group
+            .versions
+            .insert(behind.unwrap_or(group.versions.len()), version);
     }
 
     /// The groups, core first.
@@ -104,6 +141,13 @@ impl Catalog {
     pub fn version(&self, group: &str, version: &str) -> Option<&ApiVersion> {
         let mut versions = self.group(group)?.versions.iter();
         versions.find(|it| it.name == version)
+    }
+}
+
+impl Catalog {
+    /// True if another server serves this version of a group.
+    pub(crate) fn is_remote(&self, group: &str, version: &str) -> bool {
+        self.version(group, version).is_some_and(|it| it.remote.is_some())
     }
 }
 

@@ -16,10 +16,17 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::identity_files::{IdentityFileError, ServingFiles};
 use crate::kubeconfig::write_private;
-use crate::tls::Serving;
+
+/// A certificate chain, leaf first, and its key.
+pub(crate) type Serving = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 /// Where the key begins in the text that an authority is kept as.
 const KEY_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
+
+/// What the authority of listeners and users is called.
+const OWN: &str = "watchkeeper-ca";
+/// What the authority of front proxies is called.
+const FRONT_PROXY: &str = "watchkeeper-front-proxy-ca";
 
 /// The certificate authority of a server, or of several that share a store.
 pub(crate) struct Authority {
@@ -67,9 +74,18 @@ pub enum CertificateError {
 }
 
 impl Authority {
-    /// Makes a new authority.
+    /// Makes a new authority, of listeners and of users.
     pub(crate) fn new() -> Result<Self, CertificateError> {
-        let (params, key) = (authority_params(), KeyPair::generate()?);
+        Self::named(OWN)
+    }
+
+    /// Makes a new authority of front proxies alone.
+    pub(crate) fn front_proxy() -> Result<Self, CertificateError> {
+        Self::named(FRONT_PROXY)
+    }
+
+    fn named(name: &str) -> Result<Self, CertificateError> {
+        let (params, key) = (authority_params(name), KeyPair::generate()?);
         let certificate = params.self_signed(&key)?;
         Ok(Self {
             certificate_pem: certificate.pem(),
@@ -80,6 +96,15 @@ impl Authority {
 
     /// Reads an authority from its certificate and its key.
     pub(crate) fn from_pem(pem: &[u8]) -> Result<Self, AuthorityPemError> {
+        Self::named_from_pem(OWN, pem)
+    }
+
+    /// Reads the authority of front proxies from its certificate and its key.
+    pub(crate) fn front_proxy_from_pem(pem: &[u8]) -> Result<Self, AuthorityPemError> {
+        Self::named_from_pem(FRONT_PROXY, pem)
+    }
+
+    fn named_from_pem(name: &str, pem: &[u8]) -> Result<Self, AuthorityPemError> {
         let text = str::from_utf8(pem).map_err(|_| AuthorityPemError)?;
         let key = text.find(KEY_BEGIN).ok_or(AuthorityPemError)?;
         let (certificate_pem, key_pem) = text.split_at(key);
@@ -88,7 +113,7 @@ impl Authority {
         Ok(Self {
             certificate: certificate.map_err(|_| AuthorityPemError)?,
             certificate_pem: certificate_pem.to_owned(),
-            issuer: Issuer::new(authority_params(), key),
+            issuer: Issuer::new(authority_params(name), key),
         })
     }
 
@@ -188,9 +213,9 @@ impl std::fmt::Debug for ServingCertificate {
 pub(crate) struct AuthorityPemError;
 
 /// What a certificate says of an authority, and the authority of its certificates: the same after a restart.
-fn authority_params() -> CertificateParams {
+fn authority_params(name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
-    params.distinguished_name = named("watchkeeper-ca", None);
+    params.distinguished_name = named(name, None);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     params

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use aws_lc_rs::digest;
 use serde::Serialize;
+use serde_json::Value;
 
 use watchkeeper_meta::{ApiSubresource, GroupVersion, Scope};
 
@@ -233,8 +234,16 @@ struct GroupMetadata<'a> {
 #[derive(Debug, Serialize)]
 struct AggregatedVersion<'a> {
     version: &'a str,
-    resources: Vec<AggregatedResource<'a>>,
+    resources: AggregatedResources<'a>,
     freshness: &'static str,
+}
+
+/// This server's own resources, or another server's as that lists them.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum AggregatedResources<'a> {
+    Own(Vec<AggregatedResource<'a>>),
+    Remote(&'a [Value]),
 }
 
 #[derive(Debug, Serialize)]
@@ -298,14 +307,16 @@ fn aggregated_group(group: &ApiGroup) -> AggregatedGroup<'_> {
 }
 
 fn aggregated_version(version: &ApiVersion) -> AggregatedVersion<'_> {
+    let own = version.resources.iter();
+    let own = own.map(|resource| aggregated_resource(resource));
+    let (resources, is_current) = match &version.remote {
+        Some(remote) => (AggregatedResources::Remote(&remote.resources), remote.is_current),
+        None => (AggregatedResources::Own(own.collect()), true),
+    };
     AggregatedVersion {
         version: &version.name,
-        resources: version
-            .resources
-            .iter()
-            .map(|resource| aggregated_resource(resource))
-            .collect(),
-        freshness: "Current",
+        resources,
+        freshness: if is_current { "Current" } else { "Stale" },
     }
 }
 

@@ -1,34 +1,39 @@
 //! What every request passes on its way in and out, in one visible order.
 
 use std::borrow::Cow;
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use http::header::{ACCEPT, CONNECTION, CONTENT_TYPE, USER_AGENT};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Version, request};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version, request};
 use hyper::body::{Body as _, Incoming};
 use rustls::pki_types::CertificateDer;
 use tokio::time::Instant;
 use watchkeeper_meta::Status;
 
+use crate::access_log;
+use crate::audit::{self, Audited};
 use crate::authenticate::{Credentials, credentials};
-use crate::authorize::authorize;
-use crate::body::discard;
+use crate::authorize::{action, authorize, permit};
+use crate::body::{RequestBody, discard};
 use crate::deadline::deadline;
 use crate::faults::{Cut, Requester, Trouble};
+use crate::flow_control::{Classified, Seat};
 use crate::front_proxy::FrontProxy;
 use crate::handlers;
 use crate::hangup::Hangup;
 use crate::host::check_host;
 use crate::impersonate::impersonation;
-use crate::limits::MAX_BRIEF_BODY_BYTES;
+use crate::limits::{MAX_REQUEST_TIMEOUT, QUEUEING_PART};
 use crate::metrics::Labels;
 use crate::negotiate::{Accepted, accept_for_error, wants_pretty};
 use crate::request_info::{RequestInfo, query_value};
 use crate::respond::{self, AUDIT_ID, Answer, Failure};
 use crate::route::{Refusal, Route};
 use crate::shared::Shared;
+use crate::unwritten::Terms;
 use crate::webhooks;
 use crate::write_log::Answering;
 use watchkeeper_registry::User;
@@ -42,6 +47,10 @@ pub(crate) struct Peer {
     pub front_proxy: Option<Arc<FrontProxy>>,
     /// The certificate that the connection was shown, if the operator has given it.
     pub shown: Option<CertificateDer<'static>>,
+    /// The connection is a socket, not a pipe within this process.
+    pub over_socket: bool,
+    /// Where the connection comes from; `None` if from within the process.
+    pub address: Option<SocketAddr>,
     /// Breaks the connection.
     pub hangup: Hangup,
 }
@@ -56,8 +65,24 @@ pub(crate) struct Call {
     pub user: User,
     /// Whether a person is reading.
     pub pretty: bool,
+    /// The request came over a socket.
+    pub over_socket: bool,
     /// Where the answer breaks off on purpose.
     pub cut: Option<Cut>,
+    /// When the request came.
+    pub began: Instant,
+    /// When it must be answered; `None` for streams.
+    pub deadline: Option<Instant>,
+    /// The id under which the request can be found in logs.
+    pub audit_id: HeaderValue,
+    /// Where the request comes from, if that is known.
+    pub source: Option<SocketAddr>,
+    /// What the audit log is told, if it wants to know.
+    pub audited: Option<Box<Audited>>,
+    /// The flow that the request belongs to, once that is known.
+    pub classified: Option<Classified>,
+    /// What lets the request run, once it may.
+    pub seat: Option<Seat>,
 }
 
 impl Call {
@@ -96,17 +121,14 @@ impl Call {
 /// Answers a request, whatever happens.
 pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request<Incoming>) -> Answer {
     let began = Instant::now();
-    let (head, mut body) = request.into_parts();
+    let (head, body) = request.into_parts();
+    let mut body = RequestBody::new(body);
     let version = head.version;
     let takes_gzip = respond::takes_gzip(&head.headers);
     let audit_id = audit_id(&head.headers);
     let query = head.uri.query().unwrap_or_default();
     let info = RequestInfo::read(&head.method, head.uri.path(), query);
-    let _busy = (!info.is_about_testing()).then(|| server.counts.begin());
-    if version == Version::HTTP_2 && !is_brief(&info, &body) {
-        // To be continued in a task of its own: see `connection_task`.
-        tokio::task::yield_now().await;
-    }
+    let _busy = (!info.is_about_testing()).then(|| server.counts.begin(peer.over_socket));
     let pretty = wants_pretty(query, user_agent(&head.headers));
     let form = |call: &Call| Accepted {
         pretty,
@@ -120,7 +142,15 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
         info,
         user: User::default(),
         pretty,
+        over_socket: peer.over_socket,
         cut: None,
+        began,
+        audit_id,
+        source: peer.address,
+        audited: None,
+        deadline: None,
+        classified: None,
+        seat: None,
     };
 
     // A panic ends one request, not the connection it shares with others.
@@ -134,13 +164,37 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
         ),
     };
 
+    access_log::note(&call, answer.status());
+    let answer = match call.audited.take() {
+        Some(audited) => audit::tell(audited, answer),
+        None => answer,
+    };
     server
         .metrics
         .answered(labels, answer.status().as_u16(), began.elapsed());
-    let mut answer = respond::finish(answer, takes_gzip, audit_id);
+    if answer.status() == StatusCode::OK {
+        let bytes = answer.body().size_hint().exact();
+        server
+            .flow_control
+            .learn(&call.info, bytes.map(|bytes| bytes as usize));
+    }
+    let mut answer = respond::finish(answer, takes_gzip, call.audit_id.clone());
+    if let Some(classified) = &call.classified {
+        classified.tell(answer.headers_mut());
+    }
     if let Some(cut) = call.cut {
         answer = peer.hangup.interrupts(answer, cut);
     }
+    // In flight until it is written; time that a test moves is not the peer's.
+    let deadline = call.deadline.unwrap_or(began + MAX_REQUEST_TIMEOUT);
+    let terms = Terms {
+        seat: call.seat.take(),
+        deadline: (!server.is_moved_in_time()).then_some(deadline),
+        peer: peer.hangup.clone(),
+    };
+    answer = server
+        .unwritten
+        .hold(answer, terms, &server.tasks, &server.draining);
     // Answered before its body was read. On HTTP/2 a client that is still sending may take the end of the stream for
     // a failure and never look at the answer; on HTTP/1.1 the next request would begin within this one's body.
     if !discard(&mut body).await && version < Version::HTTP_2 {
@@ -150,24 +204,20 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
     answer
 }
 
-/// Whether others on the connection can wait until the request is answered.
-fn is_brief(info: &RequestInfo, body: &Incoming) -> bool {
-    let size = body.size_hint().upper();
-    info.is_brief() && size.is_some_and(|size| size <= MAX_BRIEF_BODY_BYTES)
-}
-
 /// The filters, from the outside in.
 async fn answer(
     peer: &Peer,
     call: &mut Call,
     route: &Result<Route, Refusal>,
-    body: &mut Incoming,
+    body: &mut RequestBody,
 ) -> Result<Answer, Failure> {
     let (server, head, info) = (&call.server, &call.head, &call.info);
     // A page that leads browsers here under a foreign name learns nothing, not even from errors.
     check_host(&server.hosts, peer.shown.as_ref(), &head.uri, &head.headers)?;
     // A time that cannot be read is the caller's mistake, whoever calls.
-    let deadline = deadline(info, call.query())?;
+    let limit = deadline(info, call.query())?;
+    let deadline = limit.map(|limit| call.began + limit);
+    call.deadline = deadline;
     // Wrong credentials are refused even where none are needed.
     call.user = match credentials(peer, &head.headers, &server.tokens) {
         Credentials::Known(user) => user,
@@ -176,22 +226,39 @@ async fn answer(
             holder.ok_or_else(Status::unauthorized)?
         }
     };
+    let mut impersonator = None;
     // Whoever asks to be taken for someone else is, from here on, or is refused.
     if let Some(asked) = impersonation(&head.headers)? {
         for right in &asked.needed {
             authorize(&server.registry, &call.user, right).await?;
         }
-        call.user = asked.user;
+        impersonator = Some(std::mem::replace(&mut call.user, asked.user));
     }
-    // A flood is turned away before it costs anything.
-    let _place = server.in_flight.enter(info).map_err(|_| Failure::Busy)?;
+    if let Some(audit) = &server.audit {
+        call.audited = audit.begin(call, impersonator.as_ref());
+    }
+    let (server, info) = (&call.server, &call.info);
+    // A flood waits, or is turned away, before it costs anything.
+    let patience = limit.unwrap_or(MAX_REQUEST_TIMEOUT) / QUEUEING_PART;
+    let classified = &mut call.classified;
+    let seat = server
+        .flow_control
+        .admit(&server.registry, &call.user, info, patience, classified);
+    call.seat = seat.await.map_err(Failure::Busy)?;
     // Whoever may not ask does not learn what exists.
-    authorize(&server.registry, &call.user, info).await?;
+    let decision = server.registry.may(&call.user, action(info)).await?;
+    if let Some(audited) = &mut call.audited {
+        audited.decided(&decision);
+    }
+    permit(&call.user, info, &decision)?;
+    server.write_log.asked(&call.user.name, info);
     // Planned faults trouble the handling of a request, not the checks before it.
     let trouble = server.faults.on_request(|| call.requester(), info);
     let handled = handle(peer, call, route, body, trouble);
     match deadline {
-        Some(limit) => tokio::time::timeout(limit, handled).await.map_err(|_| late())?,
+        Some(deadline) => tokio::time::timeout_at(deadline, handled)
+            .await
+            .map_err(|_| late())?,
         None => handled.await,
     }
 }
@@ -201,7 +268,7 @@ async fn handle(
     peer: &Peer,
     call: &mut Call,
     route: &Result<Route, Refusal>,
-    body: &mut Incoming,
+    body: &mut RequestBody,
     trouble: Option<Box<Trouble>>,
 ) -> Result<Answer, Failure> {
     let found = || route.as_ref().map_err(|refusal| Failure::from(refusal.clone()));

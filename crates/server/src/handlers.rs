@@ -1,5 +1,6 @@
 //! One handler per verb: a [`Call`] and its route in, an answer out.
 
+mod aggregated;
 mod binding;
 mod component_status;
 mod create;
@@ -11,6 +12,7 @@ mod eviction;
 mod get;
 mod kubelet;
 mod list;
+mod maintenance;
 mod objects;
 mod openapi;
 mod openid;
@@ -26,19 +28,23 @@ mod update;
 mod watch;
 mod websocket;
 
-use hyper::body::Incoming;
+use bytes::Bytes;
 use watchkeeper_kinds::builtin;
 use watchkeeper_meta::Status;
 use watchkeeper_registry::Part;
 
 use crate::Verb;
-use crate::body::collect;
+use crate::body::{RequestBody, collect};
 use crate::filter::Call;
 use crate::respond::{Answer, Failure, with_warnings};
 use crate::route::{ResourceRoute, Route};
 
 /// Answers a request that has passed the filters.
-pub(crate) async fn answer(call: &mut Call, route: &Route, body: &mut Incoming) -> Result<Answer, Failure> {
+pub(crate) async fn answer(
+    call: &mut Call,
+    route: &Route,
+    body: &mut RequestBody,
+) -> Result<Answer, Failure> {
     match route {
         Route::Root => documents::root(call),
         Route::Version => Ok(documents::version()),
@@ -49,6 +55,7 @@ pub(crate) async fn answer(call: &mut Call, route: &Route, body: &mut Incoming) 
         Route::OpenIdConfiguration => Ok(openid::configuration(call)),
         Route::JsonWebKeys => Ok(openid::keys(call)),
         Route::Health(probe, check) => Ok(documents::health(call, *probe, check.as_deref()).await),
+        Route::Maintenance(what) => maintenance::maintenance(call, what).await,
         Route::Debug(what) => debug::debug(call, what).await,
         #[cfg(feature = "testing")]
         Route::Testing(path) => {
@@ -63,7 +70,11 @@ pub(crate) async fn answer(call: &mut Call, route: &Route, body: &mut Incoming) 
         Route::Resources(group, version) => discovery::resources(call, group, version),
         Route::OpenApiV2 => openapi::v2(call),
         Route::OpenApiV3Index => Ok(openapi::v3_index(call)),
-        Route::OpenApiV3(path) => openapi::v3(call, path),
+        Route::OpenApiV3(path) => match openapi::remote_version(call, path) {
+            Some(version) => Box::pin(aggregated::answer(call, version, body)).await,
+            None => openapi::v3(call, path),
+        },
+        Route::Aggregated(group, version) => Box::pin(aggregated::answer(call, (group, version), body)).await,
         Route::Resource(route) => {
             let custom = route.resource.custom_definition();
             let custom = custom.and_then(|custom| custom.deprecation());
@@ -76,7 +87,7 @@ pub(crate) async fn answer(call: &mut Call, route: &Route, body: &mut Incoming) 
 
 /// Answers a request for objects. The long ways are in boxes: a future has room for the longest it may go, and that room
 /// is moved with it.
-async fn resource(call: &mut Call, route: &ResourceRoute, body: &mut Incoming) -> Result<Answer, Failure> {
+async fn resource(call: &mut Call, route: &ResourceRoute, body: &mut RequestBody) -> Result<Answer, Failure> {
     let part = match route.subresource.as_ref().map(|subresource| &*subresource.name) {
         None => Part::Object,
         Some("status") => Part::Status,
@@ -86,15 +97,15 @@ async fn resource(call: &mut Call, route: &ResourceRoute, body: &mut Incoming) -
         Some("finalize") => Part::Finalize,
         Some("binding") => return Box::pin(binding::bind(call, route, body)).await,
         Some("eviction") => {
-            let bytes = collect(&call.head.headers, body).await?;
+            let bytes = read_body(call, body).await?;
             return Box::pin(eviction::evict(call, route, bytes)).await;
         }
         Some("token") => {
-            let bytes = collect(&call.head.headers, body).await?;
+            let bytes = read_body(call, body).await?;
             return Box::pin(token::token(call, route, bytes)).await;
         }
         Some("scale") => {
-            let bytes = collect(&call.head.headers, body).await?;
+            let bytes = read_body(call, body).await?;
             return Box::pin(scale::scale(call, route, bytes)).await;
         }
         Some(other) if kubelet::is_asked_of_a_node(other) => {
@@ -110,7 +121,7 @@ async fn resource(call: &mut Call, route: &ResourceRoute, body: &mut Incoming) -
         Verb::List => list::list(call, route).await,
         Verb::Watch => watch::watch(call, route).await,
         verb => {
-            let bytes = collect(&call.head.headers, body).await?;
+            let bytes = read_body(call, body).await?;
             match verb {
                 Verb::Create if binding::is_binding(route) => {
                     Box::pin(binding::create(call, route, bytes)).await
@@ -126,6 +137,15 @@ async fn resource(call: &mut Call, route: &ResourceRoute, body: &mut Incoming) -
             }
         }
     }
+}
+
+/// Reads the body of a request, which the audit log may want to know.
+async fn read_body(call: &mut Call, body: &mut RequestBody) -> Result<Bytes, Failure> {
+    let bytes = collect(&call.head.headers, body).await?;
+    if let Some(audited) = &mut call.audited {
+        audited.asked_with(&bytes);
+    }
+    Ok(bytes)
 }
 
 /// What everyone hears who uses a resource that has a successor, whatever becomes of the request.

@@ -30,9 +30,14 @@ impl Hangup {
         }
     }
 
+    /// Breaks the connection with whatever is still to be sent.
+    pub(crate) fn break_now(&self) {
+        self.now.cancel();
+    }
+
     /// Breaks the connection with whatever is still to be sent, and waits until that has happened.
     pub(crate) async fn now(&self) -> ! {
-        self.now.cancel();
+        self.break_now();
         std::future::pending().await
     }
 
@@ -66,6 +71,7 @@ impl Hangup {
         let frames = ResponseBody::Stream {
             frames: Box::pin(interrupted),
             is_copied: false,
+            unwritten: None,
         };
         Answer::from_parts(head, frames)
     }

@@ -20,6 +20,9 @@ pub struct IdentityFiles {
     pub client_ca: Option<PathBuf>,
     /// Proxies that are believed when they name a user.
     pub front_proxy: Option<FrontProxy>,
+    /// The client certificate by which aggregated API servers know this server: `--proxy-client-cert-file` and
+    /// `--proxy-client-key-file`. Its authority should be the one of [`IdentityFiles::front_proxy`].
+    pub proxy_client: Option<ServingFiles>,
     /// The key that signs the tokens of service accounts.
     pub service_account_signing_key: Option<PathBuf>,
     /// Further keys that tokens are known by: public or private ones, or certificates.
@@ -136,6 +139,13 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, IdentityFileError> {
         path: path.to_owned(),
         source,
     })
+}
+
+/// The text of a file, with a line end behind.
+pub(crate) fn read_text(path: &Path) -> Result<String, IdentityFileError> {
+    let bytes = read(path)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(format!("{}\n", text.trim_end()))
 }
 
 fn content(path: &Path, wanted: &'static str) -> IdentityFileError {

@@ -21,31 +21,36 @@
 //! # }
 //! ```
 
+mod access_log;
 mod activity;
+mod aggregation;
+mod aggregation_controller;
+mod audit;
 mod authenticate;
 mod authorize;
 mod body;
 mod catalog;
 mod certificate_subject;
 mod certificates;
-mod connection_task;
+mod connection;
 mod connector;
-mod cork;
 mod deadline;
 mod der;
 mod discovery;
+mod encryption;
 pub mod faults;
 mod filter;
+mod flow_control;
 mod forms;
 mod front_proxy;
 mod handlers;
 mod hangup;
+mod head_guard;
 mod health;
 mod host;
 mod identity;
 mod identity_files;
 mod impersonate;
-mod in_flight;
 #[cfg(feature = "kube")]
 mod kube_client;
 mod kubeconfig;
@@ -54,7 +59,9 @@ mod line;
 mod listener;
 mod metrics;
 pub mod negotiate;
+mod open_requests;
 mod openapi;
+mod outgoing;
 mod pretty;
 mod request_info;
 mod respond;
@@ -67,15 +74,18 @@ mod status_bytes;
 mod stream;
 mod tls;
 mod tokens;
+mod unwritten;
 mod verb;
 mod version;
 mod webhooks;
 mod write_log;
 
 pub use activity::Activity;
+pub use audit::{AuditError, AuditLogOptions, AuditOptions, AuditPolicyError};
 pub use catalog::{ApiGroup, ApiVersion, Catalog, ServedResource};
 pub use certificates::{CertificateError, ClientCertificate, ServingCertificate};
 pub use connector::Connector;
+pub use encryption::EncryptionError;
 pub use faults::{Action, Cut, Faults, Fired, Flow, RequestMatch, Rule, RuleId, Stale, TooManyFaults};
 pub use front_proxy::FrontProxy;
 pub use health::HealthProbe;

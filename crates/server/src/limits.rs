@@ -5,9 +5,6 @@ use std::time::Duration;
 /// A larger request body is refused with 413; the figure is kube-apiserver's.
 pub const MAX_REQUEST_BODY_BYTES: usize = 3 * 1024 * 1024;
 
-/// A request with a larger body gets a task of its own, so that the others on its connection need not wait for it.
-pub const MAX_BRIEF_BODY_BYTES: u64 = 64 * 1024;
-
 /// How much of a body that nobody reads is read anyway, so that the connection stays usable; with more left, it is
 /// closed after the answer. As Go's HTTP server.
 pub const MAX_DISCARDED_BYTES: usize = 256 * 1024;
@@ -21,20 +18,27 @@ pub const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// How many header lines a request may have; more is 431.
 pub const MAX_HEADERS: usize = 128;
 
-/// How many reads are answered at once; more get 429. Watches do not count. As kube-apiserver.
+/// With [`MAX_WRITES_IN_FLIGHT`], the requests that are answered at once; more wait or get 429, by their priority levels.
+/// As kube-apiserver, which adds the two up as well.
 pub const MAX_READS_IN_FLIGHT: usize = 400;
 
-/// How many writes are answered at once; more get 429. As kube-apiserver.
+/// See [`MAX_READS_IN_FLIGHT`].
 pub const MAX_WRITES_IN_FLIGHT: usize = 200;
 
-/// What a client that was sent away with 429 is asked to wait.
-pub const RETRY_AFTER_SECONDS: u64 = 1;
+/// A request may wait for others that part of its time; then it gets 429. As kube-apiserver.
+pub const QUEUEING_PART: u32 = 4;
 
 /// The longest a request may take, and the time it gets when it asks for none; then it is 504. As kube-apiserver.
 pub const MAX_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a connection may wait between requests, or take for a request's head; then it is closed.
+/// How long a connection may wait between requests, on HTTP/1.1 and HTTP/2; then it is closed. As kube-apiserver.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// How long the head of an HTTP/1.1 request may take from its first byte; then the connection is closed. As kube-apiserver.
+pub const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
+
+/// How long after its deadline an answer may still be unwritten; then its connection is closed.
+pub const LATE_ANSWER_GRACE: Duration = Duration::from_secs(5);
 
 /// How long a TLS handshake may take; then the connection is closed.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -100,3 +104,27 @@ pub const WEBHOOK_IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// How many webhooks are remembered; with one more, all are forgotten and their connections closed. As kube-apiserver.
 pub const MAX_WEBHOOKS: usize = 200;
+
+/// How long a connection to an aggregated API server may take to open; then the request is 503. As kube-aggregator.
+pub const AGGREGATED_DIAL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long an aggregated API server may take to answer when it is checked; then it is unavailable. As kube-aggregator.
+pub const AGGREGATED_CHECK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often an aggregated API server is checked. As kube-aggregator.
+pub const AGGREGATED_RECHECK: Duration = Duration::from_secs(30);
+
+/// The pause after a check has failed for the first time; it doubles up to [`AGGREGATED_RECHECK`].
+pub const MIN_AGGREGATED_RETRY: Duration = Duration::from_secs(1);
+
+/// How many addresses of a service are tried when it is checked; others are not asked. As kube-aggregator.
+pub const MAX_CHECKED_ADDRESSES: usize = 5;
+
+/// How many connections to one aggregated API server are kept for further requests; more close after their answer.
+pub const MAX_IDLE_AGGREGATED_CONNECTIONS: usize = 64;
+
+/// How long they are kept; then they are closed when the next request looks for one.
+pub const AGGREGATED_IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// A larger discovery or OpenAPI document of an aggregated API server counts as none.
+pub const MAX_AGGREGATED_DOCUMENT_BYTES: usize = 32 * 1024 * 1024;

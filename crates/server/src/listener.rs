@@ -13,11 +13,12 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::connection_task::{Driver, Requests};
+use crate::connection::{ConnectionTask, Requests, cork};
 use crate::connector::Pipe;
-use crate::cork::cork;
 use crate::filter::{self, Peer};
+use crate::head_guard::HeadGuard;
 use crate::limits::*;
+use crate::open_requests::{OpenBody, OpenRequests};
 use crate::shared::Shared;
 use crate::stall_guard::StallGuard;
 use crate::tls::{ListenerTls, Tls};
@@ -151,8 +152,10 @@ enum Protocol {
 struct Silence {
     /// In a TLS handshake.
     handshake: Option<Duration>,
-    /// Between requests of HTTP/1.1.
+    /// Between requests.
     idle: Option<Duration>,
+    /// Within the head of a request.
+    head: Option<Duration>,
     /// Before an HTTP/2 peer is asked whether it is still there.
     ping: Option<Duration>,
     /// While bytes wait for it.
@@ -163,12 +166,14 @@ impl Silence {
     const LIMITED: Self = Self {
         handshake: Some(HANDSHAKE_TIMEOUT),
         idle: Some(IDLE_TIMEOUT),
+        head: Some(HEADER_TIMEOUT),
         ping: Some(PING_INTERVAL),
         stall: Some(WRITE_STALL_TIMEOUT),
     };
     const UNLIMITED: Self = Self {
         handshake: None,
         idle: None,
+        head: None,
         ping: None,
         stall: None,
     };
@@ -197,7 +202,8 @@ async fn serve_tls(stream: TcpStream, tls: Arc<Tls>, context: Context) {
         Some(b"h2") => Protocol::Http2,
         _ => Protocol::Http1,
     };
-    let peer = tls.peer(session.peer_certificates());
+    let mut peer = tls.peer(session.peer_certificates());
+    peer.address = stream.get_ref().0.peer_addr().ok();
     Box::pin(serve(stream, peer, protocol, context)).await;
 }
 
@@ -209,30 +215,49 @@ where
     let (draining, hangup) = (server.draining.clone(), peer.hangup.clone());
     let silence = Silence::of_peers(&server);
     let peer = Arc::new(peer);
+    let open = OpenRequests::default();
+    let opened = open.clone();
     let service = service_fn(move |request| {
+        let request_open = opened.open();
         // In a box, which goes when the answer has begun: a watch streams for hours, and every future around it would
         // keep room for what makes an answer.
         let answer = Box::pin(filter::serve(server.clone(), peer.clone(), request));
-        async move { Ok::<_, std::convert::Infallible>(answer.await) }
+        async move {
+            let answer = answer.await.map(|body| OpenBody {
+                body,
+                _request: request_open,
+            });
+            Ok::<_, std::convert::Infallible>(answer)
+        }
     });
     let builder = http(protocol, requests.clone(), silence);
+    let io = HeadGuard::new(io, silence.head, open.clone());
     let (io, outlet) = cork(StallGuard::new(io, silence.stall));
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(io), service);
-    let mut driver = Driver::new(connection, requests, outlet);
+    let mut task = ConnectionTask::new(connection, requests, outlet);
     let served = async {
         tokio::select! {
-            served = driver.drive() => return report(served),
+            served = task.drive() => return report(served),
             () = draining.cancelled() => {}
+            () = idle(&open, silence.idle) => {}
         }
-        driver.connection().graceful_shutdown();
-        report(driver.drive().await);
+        task.connection().graceful_shutdown();
+        report(task.drive().await);
     };
-    // The order is what tells the two ways to break apart: the second one lets the driver send what there is.
+    // The order is what tells the two ways to break apart: the second one lets the connection send what it has.
     tokio::select! {
         biased;
         () = hangup.is_due() => {}
         () = served => {}
         () = hangup.is_due_when_flushed() => {}
+    }
+}
+
+/// Waits until the client has been idle for too long.
+async fn idle(open: &OpenRequests, limit: Option<Duration>) {
+    match limit {
+        Some(limit) => open.idle_for(limit).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -248,7 +273,8 @@ fn http(protocol: Protocol, requests: Requests, silence: Silence) -> auto::Build
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(silence.idle)
+        // The head guard and the idle timeout tell a slow head from a quiet client; this timer cannot.
+        .header_read_timeout(None)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEADER_BYTES);
     builder

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use crate::flow_control::{Figures, FlowFigures, LevelFigures};
 use crate::route::{ResourceRoute, Route};
 
 /// The upper bounds of the duration buckets, in seconds.
@@ -94,7 +95,12 @@ impl Metrics {
     }
 
     /// The whole page.
-    pub(crate) fn page(&self, open_streams: usize) -> String {
+    pub(crate) fn page(
+        &self,
+        open_streams: usize,
+        flow_control: &Figures,
+        dropped_audit_events: Option<u64>,
+    ) -> String {
         let mut page = String::new();
         let connections = self.open_connections.load(Ordering::Relaxed);
         gauge(
@@ -109,6 +115,12 @@ impl Metrics {
             "Streams that are open now.",
             open_streams as i64,
         );
+        if let Some(dropped) = dropped_audit_events {
+            const ERRORS: &str = "apiserver_audit_error_total";
+            head(&mut page, ERRORS, "counter", "Audit events that were dropped.");
+            let _ = writeln!(page, "{ERRORS}{{plugin=\"log\"}} {dropped}");
+        }
+        write_flow_control(&mut page, flow_control);
         let requests = self
             .requests
             .lock()
@@ -162,6 +174,51 @@ impl Labels {
     }
 }
 
+fn write_flow_control(page: &mut String, figures: &Figures) {
+    type Level = (&'static str, &'static str, fn(&LevelFigures) -> usize);
+    let levels: [Level; 4] = [
+        ("nominal_limit_seats", "Seats of the level.", |level| {
+            level.nominal_seats as usize
+        }),
+        ("current_executing_seats", "Seats that are taken now.", |level| {
+            level.seats_in_use as usize
+        }),
+        ("current_executing_requests", "Requests that run now.", |level| {
+            level.running
+        }),
+        ("current_inqueue_requests", "Requests that wait now.", |level| {
+            level.waiting
+        }),
+    ];
+    for (name, help, value) in levels {
+        head(page, &format!("apiserver_flowcontrol_{name}"), "gauge", help);
+        for level in &figures.levels {
+            let labels = format!("priority_level=\"{}\"", level.name);
+            let _ = writeln!(page, "apiserver_flowcontrol_{name}{{{labels}}} {}", value(level));
+        }
+    }
+    const DISPATCHED: &str = "apiserver_flowcontrol_dispatched_requests_total";
+    head(page, DISPATCHED, "counter", "Requests that got their seats.");
+    for flow in &figures.flows {
+        let _ = writeln!(page, "{DISPATCHED}{{{}}} {}", flow_labels(flow), flow.dispatched);
+    }
+    const REJECTED: &str = "apiserver_flowcontrol_rejected_requests_total";
+    head(page, REJECTED, "counter", "Requests that were sent away.");
+    for flow in &figures.flows {
+        for (reason, count) in flow.rejected.iter().filter(|(_, count)| *count > 0) {
+            let labels = flow_labels(flow);
+            let _ = writeln!(page, "{REJECTED}{{{labels},reason=\"{reason}\"}} {count}");
+        }
+    }
+}
+
+fn flow_labels(flow: &FlowFigures) -> String {
+    format!(
+        "flow_schema=\"{}\",priority_level=\"{}\"",
+        flow.schema, flow.level
+    )
+}
+
 fn gauge(page: &mut String, name: &str, help: &str, value: i64) {
     head(page, name, "gauge", help);
     let _ = writeln!(page, "{name} {value}");
@@ -180,7 +237,7 @@ mod tests {
         let metrics = Metrics::default();
         metrics.answered(Labels::default(), 404, Duration::from_millis(30));
         metrics.answered(Labels::default(), 404, Duration::from_millis(1));
-        let page = metrics.page(3);
+        let page = metrics.page(3, &Figures::default(), None);
         assert!(page.contains("apiserver_longrunning_requests 3\n"), "{page}");
         assert!(page.contains("apiserver_request_total{code=\"404\","), "{page}");
         assert!(page.contains("le=\"0.005\"} 1\n"), "{page}");

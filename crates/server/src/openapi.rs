@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use watchkeeper_wire::schema::Schema;
 
+use crate::aggregation::merge_v2;
 use crate::catalog::{ApiVersion, Catalog};
 use crate::discovery::hex_of_sha512;
 use crate::version::KUBERNETES_MINOR;
@@ -28,6 +29,12 @@ const PLAIN: [&str; 3] = [".well-known/openid-configuration", "openid/v1/jwks", 
 pub(crate) fn index(catalog: &Catalog) -> Value {
     let mut paths = BTreeMap::new();
     for path in document_paths(catalog) {
+        let remote = version_at(catalog, &path).and_then(|(_, version)| version.remote.as_ref());
+        if let Some(remote) = remote {
+            let url = remote.openapi_v3.as_ref();
+            paths.extend(url.map(|url| (path.clone(), json!({ "serverRelativeURL": url }))));
+            continue;
+        }
         let hash = catalog.documents.hash(&path, || document_hash(catalog, &path));
         paths.insert(
             path.clone(),
@@ -73,7 +80,7 @@ pub(crate) fn document_v2(catalog: &Catalog, schema: &Schema) -> Value {
     let mut definitions = Definitions::new(schema);
     let mut paths = Map::new();
     for group in catalog.groups() {
-        for version in &group.versions {
+        for version in group.versions.iter().filter(|it| it.remote.is_none()) {
             let root = root_of(&group.name, &version.name);
             paths.append(&mut paths::of_version(
                 &mut definitions,
@@ -83,7 +90,7 @@ pub(crate) fn document_v2(catalog: &Catalog, schema: &Schema) -> Value {
             ));
         }
     }
-    let text = json!({
+    let document = json!({
         "swagger": "2.0",
         "info": info(),
         "paths": paths::as_v2(paths),
@@ -94,7 +101,15 @@ pub(crate) fn document_v2(catalog: &Catalog, schema: &Schema) -> Value {
         },
         "security": [{ "BearerToken": [] }],
     });
-    with_references(text, "#/components/schemas/", "#/definitions/")
+    let mut document = with_references(document, "#/components/schemas/", "#/definitions/");
+    for group in catalog.groups() {
+        for version in &group.versions {
+            if let Some(other) = version.remote.as_ref().and_then(|it| it.openapi_v2.as_ref()) {
+                merge_v2(&mut document, other, &group.name, &version.name);
+            }
+        }
+    }
+    document
 }
 
 /// A version 2 document in its protobuf form.
@@ -116,8 +131,15 @@ fn as_v2(mut definitions: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
 
 fn version_document(schema: &Schema, path: &str, group: &str, version: &ApiVersion) -> Value {
     let mut definitions = Definitions::new(schema);
-    let paths = paths::of_version(&mut definitions, &format!("/{path}"), group, version);
-    whole(paths, definitions)
+    let root = format!("/{path}");
+    let is_custom = version.resources.iter().all(|resource| resource.is_custom());
+    if is_custom {
+        let paths = paths::of_custom_version(&mut definitions, &root, group, version);
+        let info = json!({ "title": "Kubernetes CRD Swagger", "version": "v0.1.0" });
+        return whole(info, paths, definitions);
+    }
+    let paths = paths::of_version(&mut definitions, &root, group, version);
+    whole(info(), paths, definitions)
 }
 
 /// A document with the one path of a discovery endpoint.
@@ -137,13 +159,13 @@ fn discovery_document(schema: &Schema, path: &str) -> Value {
     };
     let mut paths = Map::new();
     paths.insert(address, json!({ "get": operation }));
-    whole(paths, definitions)
+    whole(info(), paths, definitions)
 }
 
-fn whole(paths: Map<String, Value>, definitions: Definitions<'_>) -> Value {
+fn whole(info: Value, paths: Map<String, Value>, definitions: Definitions<'_>) -> Value {
     json!({
         "openapi": "3.0.0",
-        "info": info(),
+        "info": info,
         "paths": paths,
         "components": {
             "schemas": definitions.finish(),

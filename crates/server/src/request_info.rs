@@ -77,6 +77,7 @@ impl RequestInfo {
         const STREAMING: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
         self.verb == "watch"
             || self.is_about_testing()
+            || self.is_about_maintenance()
             || self
                 .resource
                 .as_ref()
@@ -89,10 +90,9 @@ impl RequestInfo {
         self.resource.is_none() && self.path.starts_with("/testing/")
     }
 
-    /// Whether the request is about one object, so that answering it takes microseconds.
-    pub fn is_brief(&self) -> bool {
-        let collective = matches!(self.verb.as_str(), "list" | "deletecollection");
-        self.resource.is_some() && !collective && !self.is_long_running()
+    /// Whether the store as a whole is asked for, which takes the longer the larger it is.
+    fn is_about_maintenance(&self) -> bool {
+        self.resource.is_none() && self.path.starts_with("/maintenance/")
     }
 
     /// Whether the request may change what is stored.

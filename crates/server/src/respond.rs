@@ -18,7 +18,8 @@ use watchkeeper_meta::Status;
 use watchkeeper_registry::{Format, JSON};
 
 use crate::body::{FrameStream, Pieces, ResponseBody, StreamCut};
-use crate::limits::{GZIP_THRESHOLD_BYTES, MAX_CHARACTERS_OF_MANY, MAX_WARNING_BYTES, RETRY_AFTER_SECONDS};
+use crate::flow_control::Rejected;
+use crate::limits::{GZIP_THRESHOLD_BYTES, MAX_CHARACTERS_OF_MANY, MAX_WARNING_BYTES};
 use crate::negotiate::{Accepted, Unacceptable, Unsupported};
 use crate::route::Refusal;
 use crate::{pretty, status_bytes};
@@ -39,7 +40,7 @@ pub(crate) enum Failure {
     /// A failure whose caller should hear something besides.
     Warned(Box<Failure>, Vec<String>),
     /// Too many requests are being answered: a line of text, and a time to come back.
-    Busy,
+    Busy(Rejected),
 }
 
 impl From<Refusal> for Failure {
@@ -147,6 +148,7 @@ pub(crate) fn stream(encoding: Format, frames: FrameStream) -> Answer {
     let mut answer = Response::new(ResponseBody::Stream {
         frames,
         is_copied: encoding == Format::Protobuf,
+        unwritten: None,
     });
     let media_type = HeaderValue::from_static(encoding.stream_media_type());
     answer.headers_mut().insert(CONTENT_TYPE, media_type);
@@ -169,12 +171,12 @@ pub(crate) fn failure(failure: Failure, accepted: Accepted) -> Answer {
         Failure::Status(failure) => status(&failure, accepted),
         Failure::NoSuchPage => plain_text(StatusCode::NOT_FOUND, "404 page not found\n"),
         Failure::Warned(failure, warnings) => warned(self::failure(*failure, accepted), &warnings),
-        Failure::Busy => {
+        Failure::Busy(rejected) => {
             let line = "Too many requests, please try again later.\n";
             let mut answer = plain_text(StatusCode::TOO_MANY_REQUESTS, line);
             answer
                 .headers_mut()
-                .insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
+                .insert(RETRY_AFTER, HeaderValue::from(rejected.retry_after_seconds));
             answer
         }
     }

@@ -37,6 +37,8 @@ pub enum Route {
     Health(HealthProbe, Option<String>),
     /// `/debug/{what}`: faults on demand, where they are switched on.
     Debug(String),
+    /// `/maintenance/v1/{what}`: backups and the room that the store takes.
+    Maintenance(String),
     /// What a test wants of the server, below `/testing/v1/`.
     Testing(String),
     /// `/openapi/v2`.
@@ -53,6 +55,8 @@ pub enum Route {
     Group(String),
     /// `/api/{version}`, `/apis/{group}/{version}`: the resources of one version.
     Resources(String, String),
+    /// Whatever is below `/apis/{group}/{version}` of a group version that another server serves.
+    Aggregated(String, String),
     /// Objects.
     Resource(ResourceRoute),
 }
@@ -120,6 +124,7 @@ impl Route {
             [".well-known", "openid-configuration"] => only_get(method, Self::OpenIdConfiguration),
             ["openid", "v1", "jwks"] => only_get(method, Self::JsonWebKeys),
             ["testing", "v1", rest @ ..] => Ok(Self::Testing(rest.join("/"))),
+            ["maintenance", "v1", what] => Ok(Self::Maintenance((*what).to_owned())),
             ["debug", what] => Ok(Self::Debug((*what).to_owned())),
             ["openapi", "v2"] => Ok(Self::OpenApiV2),
             ["openapi", "v3"] => Ok(Self::OpenApiV3Index),
@@ -129,6 +134,9 @@ impl Route {
             // The recorded server answers these two for every method.
             ["apis", group] if catalog.group(group).is_some() => Ok(Self::Group((*group).to_owned())),
             ["api", version, rest @ ..] => in_version(catalog, method, ("", version), rest, query),
+            ["apis", group, version, ..] if catalog.is_remote(group, version) => {
+                Ok(Self::Aggregated((*group).to_owned(), (*version).to_owned()))
+            }
             ["apis", group, version, rest @ ..] if catalog.group(group).is_some() => {
                 in_version(catalog, method, (group, version), rest, query)
             }

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, RwLock};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::net::TcpListener;
@@ -13,29 +14,34 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use watchkeeper_meta::Status;
-use watchkeeper_registry::{Announcement, Registry, RegistryOptions};
+use watchkeeper_registry::{AnnouncedProxy, Announcement, Registry, RegistryOptions};
 #[cfg(feature = "etcd")]
 use watchkeeper_storage::EtcdOptions;
-use watchkeeper_storage::{OpenError, Snapshot, Store, StoreOptions};
+use watchkeeper_storage::{OpenError, Retention, Snapshot, Store, StoreOptions, Transformer};
 
 use crate::activity::Activity;
+use crate::aggregation::{Aggregator, ProxyIdentity, proxy_identity};
+use crate::aggregation_controller;
+use crate::audit::{Audit, AuditError, AuditOptions};
 use crate::catalog::Catalog;
 use crate::certificates::{Authority, CertificateError, ClientCertificate, host_names};
 use crate::connector::Connector;
+use crate::encryption::{Encryption, EncryptionError};
 use crate::faults::Faults;
+use crate::flow_control::FlowControl;
 #[cfg(feature = "testing")]
 use crate::handlers::testing::Testing;
 use crate::identity;
 use crate::identity_files::{self, IdentityFileError, IdentityFiles};
-use crate::in_flight::InFlight;
 use crate::kubeconfig::{kubeconfig, write_merged};
-use crate::limits::MAX_WAITING_CONNECTIONS;
+use crate::limits::{MAX_READS_IN_FLIGHT, MAX_WAITING_CONNECTIONS, MAX_WRITES_IN_FLIGHT};
 use crate::listener::{self, Sources};
 use crate::metrics::Metrics;
 use crate::service_account_keys::{ISSUER, ServiceAccountKeys, SigningKey};
 use crate::shared::Shared;
 use crate::tls::ListenerTls;
 use crate::tokens::{Token, TokenFileError, Tokens};
+use crate::unwritten::Unwritten;
 use crate::webhooks::Webhooks;
 use crate::write_log::{Answering, Observed, WriteLog, Writes};
 
@@ -58,6 +64,8 @@ impl Server {
 #[derive(Debug, Default)]
 pub struct Builder {
     storage: Storage,
+    quota_bytes: Option<u64>,
+    encryption: Option<PathBuf>,
     listen: Option<SocketAddr>,
     token_file: Option<PathBuf>,
     tokens: Tokens,
@@ -65,11 +73,21 @@ pub struct Builder {
     host_names: Vec<String>,
     identity: IdentityFiles,
     issuers: Vec<String>,
+    max_requests_inflight: Option<usize>,
+    max_mutating_requests_inflight: Option<usize>,
+    audit: Option<AuditOptions>,
     debug_endpoints: bool,
     write_log: bool,
     testing: bool,
     registry: RegistryOptions,
 }
+
+/// A replay is about the past, whose times are long ago: nothing of it is forgotten.
+const EVERYTHING: Retention = Retention {
+    age: Duration::MAX,
+    revisions: u64::MAX,
+    superseded_bytes: u64::MAX,
+};
 
 /// Where objects live.
 #[derive(Debug, Default)]
@@ -77,6 +95,7 @@ enum Storage {
     #[default]
     Memory,
     Fork(Snapshot),
+    Replay(Snapshot),
     Directory(PathBuf),
     #[cfg(feature = "etcd")]
     Etcd(EtcdOptions),
@@ -85,14 +104,20 @@ enum Storage {
 impl Storage {
     /// True if what is stored outlives the server.
     fn is_durable(&self) -> bool {
-        !matches!(self, Self::Memory | Self::Fork(_))
+        !matches!(self, Self::Memory | Self::Fork(_) | Self::Replay(_))
     }
 
-    async fn open(&self) -> Result<Store, OpenError> {
-        let options = StoreOptions::default();
+    async fn open(&self, options: StoreOptions) -> Result<Store, OpenError> {
         match self {
             Self::Memory => Ok(Store::memory(options)),
             Self::Fork(snapshot) => Ok(Store::fork(snapshot, options)),
+            Self::Replay(snapshot) => Ok(Store::fork(
+                snapshot,
+                StoreOptions {
+                    retention: EVERYTHING,
+                    ..options
+                },
+            )),
             Self::Directory(path) => Store::open(path, options).await,
             #[cfg(feature = "etcd")]
             Self::Etcd(etcd) => Store::etcd(etcd.clone(), options).await,
@@ -122,9 +147,15 @@ pub enum StartError {
     /// The data directory is taken, damaged or not ours, or etcd cannot be used.
     #[error("cannot open the store")]
     Storage(#[from] OpenError),
+    /// The encryption configuration was refused.
+    #[error("cannot use the encryption configuration")]
+    Encryption(#[from] EncryptionError),
     /// What every cluster has could not be created.
     #[error("cannot create what every cluster has")]
     Bootstrap(#[source] Status),
+    /// There can be no audit log.
+    #[error("cannot write an audit log")]
+    Audit(#[from] AuditError),
     /// A key file was refused.
     #[error("cannot use a key file")]
     IdentityFile(#[from] IdentityFileError),
@@ -147,10 +178,38 @@ impl Builder {
         self
     }
 
+    /// As [`Builder::fork_of`], of the [imported](Snapshot::import) history of another cluster. All of that history is
+    /// kept, and nothing is added to it at the start: what every cluster has, and where this server listens, is not
+    /// written. Definitions of custom kinds in it are served.
+    pub fn replay_of(mut self, history: &Snapshot) -> Self {
+        self.storage = Storage::Replay(history.clone());
+        self.registry.is_replay = true;
+        self
+    }
+
     /// Objects live in this directory and outlive the server.
     pub fn data_dir(mut self, path: impl Into<PathBuf>) -> Self {
         self.storage = Storage::Directory(path.into());
         self
+    }
+
+    /// The most bytes that records may take in a data directory. Writes that grow are refused beyond, as etcd refuses them;
+    /// reads and deletes go on. Without it, the disk is the limit.
+    pub fn quota_backend_bytes(mut self, bytes: u64) -> Self {
+        self.quota_bytes = Some(bytes);
+        self
+    }
+
+    /// Encrypts what is stored as a file with an `EncryptionConfiguration` says: providers `aesgcm` and `identity`. Servers
+    /// that share an etcd need the same file.
+    pub fn encryption_provider_config(mut self, path: impl Into<PathBuf>) -> Self {
+        self.encryption = Some(path.into());
+        self
+    }
+
+    fn transformer(&self) -> Result<Option<Arc<dyn Transformer>>, EncryptionError> {
+        let read = |path: &PathBuf| Ok(Arc::new(Encryption::read(path)?) as Arc<dyn Transformer>);
+        self.encryption.as_ref().map(read).transpose()
     }
 
     /// Objects live in an etcd, which several servers may share: what is written through one is seen by the watches of
@@ -208,6 +267,25 @@ impl Builder {
         self
     }
 
+    /// How many requests are answered at once, together with [`Builder::max_mutating_requests_inflight`]: 400 unless this
+    /// says otherwise. Priority levels share the sum out.
+    pub fn max_requests_inflight(mut self, requests: usize) -> Self {
+        self.max_requests_inflight = Some(requests);
+        self
+    }
+
+    /// See [`Builder::max_requests_inflight`]: 200 unless this says otherwise.
+    pub fn max_mutating_requests_inflight(mut self, requests: usize) -> Self {
+        self.max_mutating_requests_inflight = Some(requests);
+        self
+    }
+
+    /// Writes an audit log.
+    pub fn audit(mut self, options: AuditOptions) -> Self {
+        self.audit = Some(options);
+        self
+    }
+
     /// Lets administrators ask for faults over the wire, below `/debug/`. For tests only.
     pub fn debug_endpoints(mut self, on: bool) -> Self {
         self.debug_endpoints = on;
@@ -249,11 +327,17 @@ impl Builder {
     }
 
     async fn start_unboxed(self) -> Result<Handle, StartError> {
+        let audit = self.audit.as_ref().map(Audit::open).transpose()?;
         let mut tokens = self.user_tokens()?;
         let listener = self.bind().await?;
         let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let hosts = host_names(address.map(|address| address.ip()), &self.host_names);
-        let store = self.storage.open().await?;
+        let options = StoreOptions {
+            quota_bytes: self.quota_bytes,
+            transformer: self.transformer()?,
+            ..StoreOptions::default()
+        };
+        let store = self.storage.open(options).await?;
         let options = RegistryOptions {
             webhooks: Some(Arc::new(Webhooks::default())),
             ..self.registry.clone()
@@ -281,21 +365,31 @@ impl Builder {
             }
             (Some(listener), None) => Some((listener, Authority::new()?)),
         };
+        let proxy = self.proxy_identity(keeps, tls.is_some()).await?;
         let announcement = Announcement {
             address: address.map(reachable),
-            client_authority: tls.as_ref().map(|(_, authority)| authority.pem()),
+            client_authority: match &tls {
+                Some((_, authority)) => Some(self.client_authorities(authority)?),
+                None => None,
+            },
+            front_proxy: self.announced_proxy(proxy.as_ref())?,
         };
-        let announced = registry.announce(&announcement).await;
-        announced.map_err(StartError::Bootstrap)?;
+        if !self.registry.is_replay {
+            let announced = registry.announce(&announcement).await;
+            announced.map_err(StartError::Bootstrap)?;
+        }
         let server = Arc::new(Shared {
             catalog: RwLock::new(Catalog::built_in()),
+            aggregator: Aggregator::new(proxy),
             tokens,
             service_account_keys,
             issuers: self.issuers(),
             address: address.map_or_else(|| "localhost".to_owned(), |address| address.to_string()),
             debug_endpoints: self.debug_endpoints,
             started: Instant::now(),
-            in_flight: InFlight::default(),
+            flow_control: FlowControl::new(self.seats()),
+            unwritten: Unwritten::default(),
+            audit,
             counts: Arc::default(),
             faults: Arc::new(Faults::default()),
             write_log: WriteLog::new(self.write_log || self.testing),
@@ -320,6 +414,8 @@ impl Builder {
             pipes: waiting_pipes,
         };
         let serving = tokio::spawn(listener::run(sources, server.clone()));
+        let aggregation = aggregation_controller::run(server.clone(), address.is_some());
+        server.tasks.spawn(aggregation);
         Ok(Handle {
             server,
             serving: Some(serving),
@@ -346,6 +442,71 @@ impl Builder {
             (None, None) => SigningKey::random(),
         };
         Ok(Some(ServiceAccountKeys::new(signing, others)))
+    }
+
+    /// How many requests are answered at once.
+    fn seats(&self) -> usize {
+        let reads = self.max_requests_inflight.unwrap_or(MAX_READS_IN_FLIGHT);
+        let writes = self
+            .max_mutating_requests_inflight
+            .unwrap_or(MAX_WRITES_IN_FLIGHT);
+        reads.saturating_add(writes)
+    }
+
+    /// The front-proxy client certificate; `None` if it is made when it is first needed.
+    async fn proxy_identity(
+        &self,
+        keeps: Option<&Store>,
+        has_port: bool,
+    ) -> Result<Option<ProxyIdentity>, StartError> {
+        Ok(match (&self.identity.proxy_client, keeps) {
+            (Some(files), _) => Some(ProxyIdentity::from_files(files)?),
+            (None, Some(store)) => {
+                let authority = identity::front_proxy_authority(store).await;
+                Some(ProxyIdentity::signed_by(
+                    &authority.map_err(StartError::Bootstrap)?,
+                )?)
+            }
+            (None, None) if has_port => Some(ProxyIdentity::random()?),
+            (None, None) => None,
+        })
+    }
+
+    /// Whose client certificates the listener takes, PEM: its own authority's, and those of a given one.
+    fn client_authorities(&self, own: &Authority) -> Result<String, StartError> {
+        let given = self.identity.client_ca.as_deref().map(identity_files::read_text);
+        Ok(own.pem() + &given.transpose()?.unwrap_or_default())
+    }
+
+    /// What aggregated API servers need to know to believe this server, and the proxies that it believes itself.
+    fn announced_proxy(&self, own: Option<&ProxyIdentity>) -> Result<Option<AnnouncedProxy>, StartError> {
+        let mut announced = AnnouncedProxy::default();
+        if let Some(authority) = own.and_then(ProxyIdentity::authority) {
+            announced.authority.push_str(authority);
+            announced.allowed_names.push(proxy_identity::NAME.to_owned());
+        }
+        if let Some(given) = &self.identity.front_proxy {
+            announced
+                .authority
+                .push_str(&identity_files::read_text(&given.client_ca)?);
+            match given.allowed_names.is_empty() {
+                true => announced.allowed_names.clear(),
+                false => announced
+                    .allowed_names
+                    .extend(given.allowed_names.iter().cloned()),
+            }
+            announced
+                .username_headers
+                .extend(given.username_headers.iter().cloned());
+            announced
+                .group_headers
+                .extend(given.group_headers.iter().cloned());
+            announced.uid_headers.extend(given.uid_headers.iter().cloned());
+            announced
+                .extra_headers_prefix
+                .extend(given.extra_headers_prefix.iter().cloned());
+        }
+        Ok((!announced.authority.is_empty()).then_some(announced))
     }
 
     fn issuers(&self) -> Vec<String> {
@@ -493,9 +654,9 @@ impl Handle {
         self.server.write_log.clear();
     }
 
-    /// Calls somebody with every request to write that has been handled, and does with the answer as they say. The server
-    /// must [keep a log](Builder::write_log) of writes.
-    pub fn observe_writes(&self, observer: impl Fn(Observed<'_>) -> Answering + Send + Sync + 'static) {
+    /// Calls the observer with every request before it is handled, and with every write before it is answered: the
+    /// observer decides what becomes of that answer. The server must [keep a log](Builder::write_log) of writes.
+    pub fn observe(&self, observer: impl Fn(Observed<'_>) -> Answering + Send + Sync + 'static) {
         self.server.write_log.observe(Some(Arc::new(observer)));
     }
 
@@ -516,6 +677,10 @@ impl Handle {
             if let Some(serving) = self.serving.take() {
                 // A panic in the accept loop has ended the server as well.
                 let _ = serving.await;
+            }
+            if let Some(audit) = self.server.audit.clone() {
+                // It waits for the disk.
+                let _ = tokio::task::spawn_blocking(move || audit.close()).await;
             }
             self.server.registry.store().close().await;
         })

@@ -10,15 +10,18 @@ use tokio_util::task::TaskTracker;
 use watchkeeper_registry::Registry;
 
 use crate::activity::Counts;
+use crate::aggregation::Aggregator;
+use crate::audit::Audit;
 use crate::catalog::{Catalog, ServedResource};
 use crate::faults::Faults;
+use crate::flow_control::FlowControl;
 #[cfg(feature = "testing")]
 use crate::handlers::testing::Testing;
 use crate::health::Health;
-use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::service_account_keys::ServiceAccountKeys;
 use crate::tokens::Tokens;
+use crate::unwritten::Unwritten;
 use crate::write_log::WriteLog;
 use watchkeeper_registry::User;
 
@@ -33,6 +36,8 @@ pub(crate) struct Shared {
     pub registry: Registry,
     /// What is served; replaced as a whole when that changes.
     pub catalog: RwLock<Arc<Catalog>>,
+    /// What other servers serve.
+    pub aggregator: Aggregator,
     pub tokens: Tokens,
     /// Made when it is first needed: gathering randomness takes a while.
     pub service_account_keys: OnceLock<ServiceAccountKeys>,
@@ -46,7 +51,9 @@ pub(crate) struct Shared {
     pub debug_endpoints: bool,
     /// When the server began to serve.
     pub started: Instant,
-    pub in_flight: InFlight,
+    pub flow_control: FlowControl,
+    pub unwritten: Unwritten,
+    pub audit: Option<Arc<Audit>>,
     pub counts: Arc<Counts>,
     pub faults: Arc<Faults>,
     pub write_log: WriteLog,
@@ -104,20 +111,25 @@ impl Shared {
         self.issuers.iter().map(String::as_str).collect()
     }
 
-    /// What is served now. When custom kinds have come or gone since it was asked for last, it is put together anew.
+    /// What is served now. When custom kinds or aggregated APIs have come or
+    /// gone since it was asked for last, it is put together anew.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         let catalog = self
             .catalog
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        if catalog.generation == self.registry.custom_generation() {
+        let aggregated = self.aggregator.generation();
+        if catalog.generation == (self.registry.custom_generation(), aggregated) {
             return catalog;
         }
         let (generation, custom) = self.registry.custom_definitions();
         let mut catalog =
             Catalog::new(ServedResource::built_in().chain(custom.iter().map(ServedResource::custom)));
-        catalog.generation = generation;
+        for remote in &*self.aggregator.remotes() {
+            catalog.add_remote(&remote.service, remote.documents.clone());
+        }
+        catalog.generation = (generation, aggregated);
         let catalog = Arc::new(catalog);
         *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog.clone();
         catalog

@@ -14,20 +14,17 @@ use std::time::SystemTime;
 use parking_lot::Mutex;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsAcceptor;
 
 use crate::certificate_subject::user_of;
-use crate::certificates::{Authority, CertificateError};
+use crate::certificates::{Authority, CertificateError, Serving};
 use crate::filter::Peer;
 use crate::front_proxy::FrontProxy;
 use crate::identity_files::{IdentityFiles, certificates, private_key};
-
-/// A certificate chain, leaf first, and its key.
-pub(crate) type Serving = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 /// TLS for connections to come.
 pub(crate) struct ListenerTls {
@@ -129,6 +126,7 @@ impl Tls {
     pub(crate) fn peer(&self, chain: Option<&[CertificateDer<'_>]>) -> Peer {
         let unknown = Peer {
             shown: self.given.clone(),
+            over_socket: true,
             ..Peer::default()
         };
         let Some((leaf, rest)) = chain.and_then(<[_]>::split_first) else {

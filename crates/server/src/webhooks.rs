@@ -11,7 +11,6 @@
 //! A webhook may send its caller elsewhere, as Go's client follows: 307 and 308 ask for the same question there.
 
 mod connection;
-mod trust;
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -32,6 +31,7 @@ use self::connection::{Answer, Connection};
 use crate::limits::{
     MAX_QUOTED_WEBHOOK_BYTES, MAX_WAITING_WEBHOOK_CONNECTIONS, MAX_WEBHOOKS, WEBHOOK_IDLE_TIMEOUT,
 };
+use crate::outgoing::{Trust, connector};
 
 /// How a Kubernetes server names itself to webhooks.
 const AGENT: &str = "kube-apiserver-admission";
@@ -165,7 +165,11 @@ impl Webhooks {
         if let Some(known) = self.known.lock().get(peer) {
             return Ok(known.tls.clone());
         }
-        let tls = trust::connector(peer.authorities.as_deref())?;
+        let trust = peer
+            .authorities
+            .as_deref()
+            .map_or(Trust::System, Trust::Authorities);
+        let tls = connector(trust, None)?;
         let mut known = self.known.lock();
         if known.len() >= MAX_WEBHOOKS {
             known.clear();

@@ -73,12 +73,19 @@ pub enum Outcome {
 #[serde(transparent)]
 pub struct Writes(pub Vec<Write>);
 
-/// What becomes of a request to write, while its answer has not left yet.
+/// What an observer is told of requests.
 #[derive(Clone, Copy, Debug)]
 pub enum Observed<'a> {
-    /// It was done.
+    /// A request, reads included, is about to be handled. What the observer returns is ignored.
+    Asked {
+        /// The name of the user who asks.
+        user: &'a str,
+        /// What is asked for.
+        request: &'a RequestInfo,
+    },
+    /// A write was done; its answer has not left yet.
     Done(&'a Write),
-    /// It was refused by the server itself, not by a planned fault.
+    /// A write was refused by the server itself, not by a planned fault.
     Refused {
         /// The name of the user who asked.
         user: &'a str,
@@ -132,9 +139,20 @@ impl WriteLog {
         self.noted.is_some() && info.resource.is_some() && info.is_mutating()
     }
 
-    /// Calls somebody with every write that is wanted, in place of whoever was called before.
+    /// Replaces the observer of requests.
     pub(crate) fn observe(&self, observer: Option<Observer>) {
         *self.observer.lock() = observer;
+    }
+
+    /// Tells the observer that a request is about to be handled.
+    pub(crate) fn asked(&self, user: &str, request: &RequestInfo) {
+        if self.noted.is_none() {
+            return;
+        }
+        let observer = self.observer.lock().clone();
+        if let Some(observer) = observer {
+            observer(Observed::Asked { user, request });
+        }
     }
 
     /// Tells the observer that a request was refused.

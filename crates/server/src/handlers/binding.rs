@@ -2,10 +2,9 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use hyper::body::Incoming;
 
 use super::objects::{form, posted};
-use crate::body::collect;
+use crate::body::RequestBody;
 use crate::filter::Call;
 use crate::negotiate::Offer;
 use crate::respond::{Answer, Failure, encoded};
@@ -18,8 +17,12 @@ pub(super) fn is_binding(route: &ResourceRoute) -> bool {
 }
 
 /// Binds the pod of the path.
-pub(super) async fn bind(call: &Call, route: &ResourceRoute, body: &mut Incoming) -> Result<Answer, Failure> {
-    let bytes = collect(&call.head.headers, body).await?;
+pub(super) async fn bind(
+    call: &mut Call,
+    route: &ResourceRoute,
+    body: &mut RequestBody,
+) -> Result<Answer, Failure> {
+    let bytes = super::read_body(call, body).await?;
     create(call, route, bytes).await
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::StatusCode;
 use watchkeeper_meta::{DeleteOptions, ListOptions, Status};
-use watchkeeper_registry::{Definition, Deletion};
+use watchkeeper_registry::{Definition, Deletion, WriteContext};
 
 use super::objects::{definition, form, list_answer, object_answer, write_context};
 use super::options_body::delete_options;
@@ -42,7 +42,10 @@ pub(super) async fn delete_collection(
     let definition = definition(call, route)?;
     let selection = ListOptions::from_query(call.query())?;
     let options = options(call, &bytes)?;
-    let context = write_context(call, None, options.dry_run, None);
+    let context = WriteContext {
+        of_collection: true,
+        ..write_context(call, None, options.dry_run, None)
+    };
     let namespace = route.namespace.as_deref().unwrap_or_default();
     let registry = &call.server.registry;
     let list = registry

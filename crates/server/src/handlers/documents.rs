@@ -66,7 +66,12 @@ pub(super) fn version() -> Answer {
 /// `GET /metrics`.
 pub(super) fn metrics(call: &Call) -> Answer {
     let open_streams = call.server.faults.open_streams(&Default::default());
-    let page = call.server.metrics.page(open_streams);
+    let server = &call.server;
+    let dropped_audit_events = server.audit.as_ref().map(|audit| audit.dropped());
+    let flow_control = server.flow_control.figures();
+    let page = server
+        .metrics
+        .page(open_streams, &flow_control, dropped_audit_events);
     with_type(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page)
 }
 

@@ -32,6 +32,13 @@ pub(super) fn v3_index(call: &Call) -> Answer {
     answer
 }
 
+/// The group version that a document is about, if another server serves it and its document.
+pub(super) fn remote_version<'a>(call: &Call, path: &'a str) -> Option<(&'a str, &'a str)> {
+    let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
+    let is_remote = call.server.catalog().is_remote(group, version);
+    is_remote.then_some((group, version))
+}
+
 /// `GET /openapi/v3/{path}`.
 pub(super) fn v3(call: &Call, path: &str) -> Result<Answer, Failure> {
     let catalog = call.server.catalog();

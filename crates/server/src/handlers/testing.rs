@@ -12,7 +12,6 @@ mod operation;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use hyper::body::Incoming;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -23,7 +22,8 @@ use watchkeeper_storage::Snapshot;
 use watchkeeper_wire::values;
 
 use self::operation::Operation;
-use crate::body::collect;
+use crate::activity::Activity;
+use crate::body::{RequestBody, collect};
 use crate::faults::{Faults, Flow, RequestMatch, Rule};
 use crate::filter::Call;
 use crate::limits::MAX_KEPT_SNAPSHOTS;
@@ -43,6 +43,8 @@ pub(crate) struct Testing {
     beginning: Snapshot,
     kept: Mutex<Kept>,
     frozen: Mutex<Option<Frozen>>,
+    /// Held while time is moved: one request at a time does that.
+    moving: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +59,7 @@ impl Testing {
             beginning,
             kept: Mutex::default(),
             frozen: Mutex::default(),
+            moving: Default::default(),
         }
     }
 
@@ -67,7 +70,7 @@ impl Testing {
 }
 
 /// Finds who does what a test wants.
-pub(super) async fn testing(call: &Call, path: &[&str], body: &mut Incoming) -> Result<Answer, Failure> {
+pub(super) async fn testing(call: &Call, path: &[&str], body: &mut RequestBody) -> Result<Answer, Failure> {
     let Some(testing) = &call.server.testing else {
         return Err(Failure::NoSuchPage);
     };
@@ -79,7 +82,7 @@ pub(super) async fn testing(call: &Call, path: &[&str], body: &mut Incoming) -> 
     let answer = match operation {
         Operation::Describe => openapi::document(),
         Operation::ReadClock => clock(testing),
-        Operation::MoveClock => move_clock(testing, read(&body)?).await?,
+        Operation::MoveClock => move_clock(server, testing, read(&body)?).await?,
         Operation::WaitForQuiet => idle(server, read(&body)?).await?,
         Operation::ListFaults => rules(faults),
         Operation::AddFault => inject(faults, read(&body)?)?,
@@ -160,7 +163,7 @@ fn clock(testing: &Testing) -> Value {
     json!(now)
 }
 
-async fn move_clock(testing: &Testing, wish: ClockWish) -> Result<Value, Status> {
+async fn move_clock(server: &Shared, testing: &Testing, wish: ClockWish) -> Result<Value, Status> {
     if !moving::can_be_moved() {
         let text = "the clock cannot be moved: the server runs on several threads";
         return Err(Status::bad_request(text));
@@ -170,8 +173,42 @@ async fn move_clock(testing: &Testing, wish: ClockWish) -> Result<Value, Status>
         let mut frozen = testing.frozen.lock();
         *frozen = freeze.then(|| frozen.take().unwrap_or_else(Frozen::begin));
     }
-    moving::advance_with_others(by).await;
+    let _one_at_a_time = testing.moving.lock().await;
+    let lifted = Lifted::begin(testing);
+    let look = || {
+        let Activity {
+            in_flight,
+            over_sockets,
+            ..
+        } = server.counts.activity();
+        moving::Others {
+            in_flight,
+            seen: over_sockets,
+        }
+    };
+    moving::advance_with_others(by, look).await;
+    drop(lifted);
     Ok(clock(testing))
+}
+
+/// Frozen time that may be moved, until this is dropped.
+struct Lifted<'a>(&'a Testing);
+
+impl<'a> Lifted<'a> {
+    fn begin(testing: &'a Testing) -> Self {
+        if let Some(frozen) = &mut *testing.frozen.lock() {
+            frozen.lift();
+        }
+        Self(testing)
+    }
+}
+
+impl Drop for Lifted<'_> {
+    fn drop(&mut self) {
+        if let Some(frozen) = &mut *self.0.frozen.lock() {
+            frozen.hold();
+        }
+    }
 }
 
 /// Waits until no request is in flight and nothing has come or gone for a while. That is real time: other processes need

@@ -46,8 +46,8 @@ pub(super) async fn watch(call: &mut Call, route: &ResourceRoute) -> Result<Answ
         troubles: Troubles { faults, stream },
     });
     let frames = unfold(frames, async |mut frames| Some((frames.next().await?, frames)));
-    let counts = call.server.counts.clone();
-    let frames = frames.inspect(move |_| counts.piece_sent());
+    let (counts, over_socket) = (call.server.counts.clone(), call.over_socket);
+    let frames = frames.inspect(move |_| counts.piece_sent(over_socket));
     let frames = guarded(frames, opened, call.server.draining.clone());
     match is_websocket {
         true => websocket::answer(call, form.accepted.format, frames),

@@ -56,6 +56,31 @@ pub(super) fn of_version(
     let mut paths = Map::new();
     let list = definitions.reference("meta/v1.APIResourceList");
     paths.insert(format!("{root}/"), json!({ "get": plain_get(root, list) }));
+    add_resources(&mut paths, definitions, root, group, version, true);
+    paths
+}
+
+/// As [`of_version`], for a document of custom kinds alone: these have neither the discovery endpoint nor the old paths of
+/// watches.
+pub(super) fn of_custom_version(
+    definitions: &mut Definitions<'_>,
+    root: &str,
+    group: &str,
+    version: &ApiVersion,
+) -> Map<String, Value> {
+    let mut paths = Map::new();
+    add_resources(&mut paths, definitions, root, group, version, false);
+    paths
+}
+
+fn add_resources(
+    paths: &mut Map<String, Value>,
+    definitions: &mut Definitions<'_>,
+    root: &str,
+    group: &str,
+    version: &ApiVersion,
+    has_watch_paths: bool,
+) {
     let place = GroupVersion::new(group.to_owned(), version.name.clone());
     for resource in &version.resources {
         let mut maker = Maker {
@@ -63,10 +88,10 @@ pub(super) fn of_version(
             root,
             place: &place,
             resource,
+            has_watch_paths,
         };
-        maker.add_to(&mut paths);
+        maker.add_to(paths);
     }
-    paths
 }
 
 /// An operation that reads a document without parameters.
@@ -154,6 +179,8 @@ struct Maker<'a, 'd, 's> {
     root: &'a str,
     place: &'a GroupVersion,
     resource: &'a ServedResource,
+    /// Documents of custom kinds leave out the old paths of watches.
+    has_watch_paths: bool,
 }
 
 impl Maker<'_, '_, '_> {
@@ -186,22 +213,28 @@ impl Maker<'_, '_, '_> {
         );
         if namespaced {
             self.add(paths, &format!("{root}/{plural}"), &[("get", Verb::List)]);
-            self.add(paths, &format!("{root}/watch/{plural}"), &[("get", Verb::Watch)]);
         }
-        self.add(
-            paths,
-            &format!("{root}/watch/{scope}{plural}"),
-            &[("get", Verb::Watch)],
-        );
-        if self.resource.allows(Verb::Get) {
-            self.add(
-                paths,
-                &format!("{root}/watch/{scope}{plural}/{{name}}"),
-                &[("get", Verb::Watch)],
-            );
+        if self.has_watch_paths {
+            self.add_watches(paths, scope);
         }
         for index in 0..self.resource.subresources.len() {
             self.add_subresource(paths, &one, index);
+        }
+    }
+
+    /// The old paths of watches, for all, for those of a namespace and for one.
+    fn add_watches(&mut self, paths: &mut Map<String, Value>, scope: &str) {
+        let plural = &self.resource.resource.plural;
+        let root = self.root;
+        let mut watched = vec![format!("{root}/watch/{scope}{plural}")];
+        if !scope.is_empty() {
+            watched.push(format!("{root}/watch/{plural}"));
+        }
+        if self.resource.allows(Verb::Get) {
+            watched.push(format!("{root}/watch/{scope}{plural}/{{name}}"));
+        }
+        for path in watched {
+            self.add(paths, &path, &[("get", Verb::Watch)]);
         }
     }
 

@@ -71,6 +71,24 @@ impl Known {
         self.reasons.contains_key(&(case.to_owned(), String::new()))
     }
 
+    /// Both lists in Markdown.
+    pub(crate) fn write_lists(&self, out: &mut String) {
+        let mut line = |line: String| writeln!(out, "{line}").expect("a text grows");
+        if self.reasons.is_empty() {
+            line("None that will stay.".to_owned());
+        }
+        for ((case, step), reason) in &self.reasons {
+            line(format!("- `{case}` {step}: {reason}"));
+        }
+        if !self.open.is_empty() {
+            line("\nSteps that are not answered as recorded yet:\n".to_owned());
+        }
+        for (case, steps) in &self.open {
+            let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+            line(format!("- `{case}`: {}", steps.join(", ")));
+        }
+    }
+
     pub(crate) fn write_open(&self, open: &Steps) -> io::Result<()> {
         let mut text =
             "# Steps that are not answered as recorded yet. Written by `--write-open`; no line may stay \

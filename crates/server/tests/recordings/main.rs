@@ -10,6 +10,7 @@
 //! cargo test -p watchkeeper-server --test recordings -- watch/            # those whose name has it, with every difference
 //! cargo test -p watchkeeper-server --test recordings -- kinds/secrets     # one case
 //! cargo test -p watchkeeper-server --test recordings -- --write-open      # lists again what differs without a reason
+//! cargo test -p watchkeeper-server --test recordings -- --write-page      # writes docs/fidelity.md
 //! cargo test -p watchkeeper-server --test recordings -- --pack FOLDER     # packs a newly recorded corpus
 //! ```
 
@@ -17,12 +18,13 @@ mod case;
 mod compare;
 mod known;
 mod pack;
+mod page;
 mod protobuf;
 mod replay;
 mod report;
 mod template;
 
-use std::io;
+use std::io::{self, Write as _};
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::Mutex;
@@ -59,7 +61,22 @@ fn main() -> io::Result<()> {
         known.write_open(&report.open)?;
     }
     report.print(&mut out)?;
-    std::process::exit(i32::from(report.failed()));
+    let writes_page = arguments.iter().any(|argument| argument == "--write-page");
+    let is_stale = wanted.is_empty() && is_page_stale(&goldens.join(".."), &report, &known, writes_page)?;
+    if is_stale {
+        writeln!(out, "{} is stale: run this test with --write-page", page::PAGE)?;
+    }
+    std::process::exit(i32::from(report.failed() || is_stale));
+}
+
+/// Whether the page about this run says something else; writes it if that is wanted.
+fn is_page_stale(root: &Path, report: &Report<'_>, known: &Known, writes: bool) -> io::Result<bool> {
+    let page = page::page(root, report, known)?;
+    let path = root.join(page::PAGE);
+    if writes {
+        std::fs::write(&path, &page)?;
+    }
+    Ok(std::fs::read_to_string(&path).unwrap_or_default() != page)
 }
 
 /// The differences of every case, in order; each thread takes the next case nobody has.

@@ -108,6 +108,24 @@ pub(crate) async fn replay(case: &Case) -> Replayed {
     out
 }
 
+/// What a server answers an administrator's GET.
+pub(crate) async fn fetch(server: &Handle, path: &str) -> Value {
+    let pipe = server.connector().connect().await.expect("a connection");
+    let (mut sender, connection) = http1::handshake(TokioIo::new(pipe)).await.expect("a handshake");
+    tokio::spawn(connection);
+    let request = http::Request::get(path)
+        .header("host", "localhost")
+        .header(
+            "authorization",
+            format!("Bearer {}", server.admin_token().reveal()),
+        )
+        .body(Full::<Bytes>::default())
+        .expect("a request");
+    let response = sender.send_request(request).await.expect("an answer");
+    let body = response.into_body().collect().await.expect("a body").to_bytes();
+    serde_json::from_slice(&body).expect("JSON")
+}
+
 type Sender = SendRequest<Full<Bytes>>;
 
 struct Player<'c> {

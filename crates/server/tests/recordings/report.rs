@@ -1,6 +1,7 @@
 //! What a run found, as a table per area.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use crate::case::{Case, Compared};
@@ -112,6 +113,24 @@ impl<'a> Report<'a> {
 
     pub(crate) fn failed(&self) -> bool {
         !self.wrong.is_empty()
+    }
+
+    /// The counts as a table in Markdown.
+    pub(crate) fn write_table(&self, out: &mut String) {
+        out.push_str(
+            "| area | cases the same | steps the same | steps, texts of errors aside |\n|---|---|---|---|\n",
+        );
+        let mut row = |area: &str, counts: &Counts| {
+            let of = |count: &Count| format!("{} of {}", count.same, count.all);
+            let (cases, steps, behaviour) = (of(&counts.cases), of(&counts.steps), of(&counts.behaviour));
+            writeln!(out, "| {area} | {cases} | {steps} | {behaviour} |").expect("a text grows");
+        };
+        let mut all = Counts::default();
+        for (area, counts) in &self.areas {
+            row(area, counts);
+            all.join(counts);
+        }
+        row("**all**", &all);
     }
 
     pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {

@@ -1,11 +1,17 @@
 //! The server from the outside.
 
+mod aggregation;
+mod audit;
 mod client;
+mod components;
 mod crash;
 mod custom_kinds;
+mod encryption;
 mod expressions;
+mod fairness;
 mod faults;
 mod first_second;
+mod found_outside;
 mod hostile;
 mod http;
 mod identity_files;
@@ -14,6 +20,7 @@ mod objects;
 mod observer;
 mod rights;
 mod simulation;
+mod slow_clients;
 mod tables;
 mod watches;
 mod webhooks;

@@ -37,11 +37,15 @@ struct Simulation {
     observers: Vec<Observer>,
 }
 
+async fn connect(server: &Handle) -> Client {
+    let pipe = server.connector().connect().await.unwrap();
+    Client::http2(pipe).await.with_token(server)
+}
+
 impl Simulation {
     async fn start(seed: u64) -> Self {
         let server = Server::builder().start().await.unwrap();
-        let pipe = server.connector().connect().await.unwrap();
-        let client = Client::http2(pipe).await.with_token(&server);
+        let client = connect(&server).await;
         let selection = |colour: Option<&str>, name: Option<&str>| Selection {
             colour: colour.map(str::to_owned),
             name: name.map(str::to_owned),
@@ -77,8 +81,14 @@ impl Simulation {
             90..92 => self.set_flow(Flow::Stalled),
             92..94 => self.set_flow(Flow::Running),
             // Bookmarks fall due, and in the long run history is compacted by its age.
-            _ => tokio::time::advance(Duration::from_secs(self.random.u64(1..120))).await,
+            _ => self.pass_time().await,
         }
+    }
+
+    async fn pass_time(&mut self) {
+        tokio::time::advance(Duration::from_secs(self.random.u64(1..120))).await;
+        // The server may have closed the connection of a client that was idle.
+        self.client = connect(&self.server).await;
     }
 
     fn some_state(&mut self) -> State {

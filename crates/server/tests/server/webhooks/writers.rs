@@ -92,8 +92,8 @@ async fn every_verb_that_writes_is_seen() {
             "UPDATE configmaps ConfigMap one",
             "UPDATE configmaps ConfigMap one",
             "CREATE configmaps ConfigMap two",
-            "DELETE configmaps ConfigMap one",
-            "DELETE configmaps ConfigMap two",
+            "DELETE configmaps ConfigMap ",
+            "DELETE configmaps ConfigMap ",
         ]
     );
     let namespace = json!({"metadata": {"name": "team"}});

@@ -1,8 +1,9 @@
-//! What a connection has to say at one time leaves in one piece.
+//! A byte stream that joins small writes.
 //!
-//! HTTP/2 writes every frame by itself, and each write is a record of TLS and a call of the system on both sides. Here
-//! small writes are held until the connection's task has done what there is to do: the answer of a write and its event,
-//! or the events of many watches, then leave together. Nothing waits for anything that is not there yet.
+//! hyper writes every HTTP/2 frame by itself, and each write is a TLS record and a system call on both sides. [`Cork`]
+//! holds small writes until the connection's task has done everything there is to do ([`Outlet::release`]). The answer to
+//! a write and its event, or the events of many watches, then leave in one piece. Nothing waits for work that has not
+//! arrived yet.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -12,16 +13,16 @@ use std::task::{Context, Poll, ready};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// As many bytes are held at most: what fits into one record of TLS. Larger writes pass, after what is held.
+/// Upper bound of held bytes: one TLS record. Larger writes are passed on, after the held bytes.
 const MAX_HELD: usize = 16 << 10;
 
-/// Room that is made for the first of them: an answer of a usual size and its event.
+/// Allocated for the first held write: an answer of usual size and its event.
 const FIRST_ROOM: usize = 8 << 10;
 
-/// The byte stream of a connection, which holds small writes.
+/// The byte stream of a connection.
 pub(crate) struct Cork<IO>(Arc<Mutex<Held<IO>>>);
 
-/// Lets go of what is held.
+/// Releases the bytes that a [`Cork`] holds.
 pub(crate) struct Release<IO>(Arc<Mutex<Held<IO>>>);
 
 struct Held<IO> {
@@ -29,15 +30,15 @@ struct Held<IO> {
     bytes: Vec<u8>,
     /// How many of them are written.
     written: usize,
-    /// Whether the client's side has it all: below, TLS holds bytes as well when the socket is full.
+    /// Whether everything was flushed: below this, TLS holds bytes as well when the socket is full.
     is_flushed: bool,
-    /// Whether somebody will let go of what is held.
+    /// Whether writes are held.
     is_corked: bool,
-    /// What went wrong where nobody could be told: the next read says it.
+    /// An error of [`Outlet::release`], which has no caller to tell. The next read returns it.
     failure: Option<io::Error>,
 }
 
-/// A byte stream that holds small writes until they are let go.
+/// Corks a byte stream.
 pub(crate) fn cork<IO>(io: IO) -> (Cork<IO>, Release<IO>) {
     let held = Arc::new(Mutex::new(Held {
         io,
@@ -50,12 +51,12 @@ pub(crate) fn cork<IO>(io: IO) -> (Cork<IO>, Release<IO>) {
     (Cork(held.clone()), Release(held))
 }
 
-/// What the driver of a connection does when all that there was to do is done.
+/// The connection task's side of a cork.
 pub(crate) trait Outlet {
-    /// Writes what is held, as far as the client takes it; the rest follows with the next poll.
+    /// Writes the held bytes as far as the peer takes them; the rest follows with the next poll.
     fn release(&self, context: &mut Context<'_>);
 
-    /// From now on nothing is held: the byte stream has another user.
+    /// Holds nothing from now on: the byte stream gets another user after an upgrade.
     fn open(&self);
 }
 
@@ -84,7 +85,7 @@ impl<IO: AsyncWrite + Unpin> Held<IO> {
                 count => self.written += count,
             }
         }
-        // Thousands of connections may be idle, so their room is given back.
+        // Freed, not kept: thousands of connections may be idle.
         self.bytes = Vec::new();
         self.written = 0;
         Poll::Ready(Ok(()))
@@ -162,7 +163,7 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Cork<IO> {
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut held = self.lock();
         match held.is_corked && !held.is_flushed {
-            // Somebody will.
+            // `release` will flush.
             true => Poll::Ready(Ok(())),
             false => held.poll_flush(context),
         }

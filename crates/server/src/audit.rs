@@ -1,0 +1,170 @@
+//! The audit log: who asked for what, and what came of it, as lines of `audit.k8s.io/v1` events.
+//!
+//! A [policy](policy) says how much is told of which requests. Events go through a bounded queue to a thread that writes
+//! and rotates the [file](log_file). Requests never wait for the disk: an event that finds the queue full is dropped and
+//! counted, and the log says how many were.
+//!
+//! Objects of requests and responses are told if they are JSON; those in protobuf and YAML are left out. Annotations of
+//! admission policies and webhooks are not told.
+
+mod event;
+mod log_file;
+mod policy;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use watchkeeper_registry::{Clock, Decision, User};
+
+use crate::body::ResponseBody;
+use crate::filter::Call;
+use crate::respond::Answer;
+use event::Event;
+pub use log_file::AuditLogOptions;
+use log_file::LogFile;
+pub use policy::AuditPolicyError;
+use policy::{Level, Policy, Rule, Stage};
+
+/// Where an audit log goes, and what it tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditOptions {
+    /// The `audit.k8s.io/v1` Policy that says what is told of which requests.
+    pub policy_file: PathBuf,
+    /// The file and how it is rotated.
+    pub log: AuditLogOptions,
+}
+
+/// Why there is no audit log.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError {
+    /// The policy was refused.
+    #[error("cannot use the audit policy")]
+    Policy(#[from] AuditPolicyError),
+    /// The log cannot be written.
+    #[error("cannot open the audit log {path}")]
+    Log {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// The audit log of a server.
+#[derive(Debug)]
+pub(crate) struct Audit {
+    policy: Policy,
+    log: LogFile,
+}
+
+/// What the log is told of one request, as far as it is known.
+#[derive(Debug)]
+pub(crate) struct Audited {
+    audit: Arc<Audit>,
+    rule: Rule,
+    event: Event,
+}
+
+impl Audit {
+    /// Reads the policy and opens the log.
+    pub(crate) fn open(options: &AuditOptions) -> Result<Arc<Self>, AuditError> {
+        let policy = Policy::read(&options.policy_file)?;
+        let log = LogFile::open(options.log.clone()).map_err(|source| AuditError::Log {
+            path: options.log.path.clone(),
+            source,
+        })?;
+        Ok(Arc::new(Self { policy, log }))
+    }
+
+    /// Begins to audit a request whose user is known; `None` if the policy does not want it.
+    pub(crate) fn begin(self: &Arc<Self>, call: &Call, impersonator: Option<&User>) -> Option<Box<Audited>> {
+        let rule = self.policy.rule_for(&call.user, &call.info)?;
+        let audited = Audited {
+            event: Event::new(call, impersonator, rule.level),
+            rule,
+            audit: self.clone(),
+        };
+        audited.tell(Stage::RequestReceived);
+        Some(Box::new(audited))
+    }
+
+    /// Events that were dropped so far.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.log.dropped()
+    }
+
+    /// Writes what is queued; nothing is logged from then on.
+    pub(crate) fn close(&self) {
+        self.log.close();
+    }
+}
+
+impl Audited {
+    /// Notes the decision of the authorizer.
+    pub(crate) fn decided(&mut self, decision: &Decision) {
+        let (Decision::Allowed(reason) | Decision::Refused(reason)) = decision;
+        self.event.decided(decision.is_allowed(), reason);
+    }
+
+    /// Notes the body of the request.
+    pub(crate) fn asked_with(&mut self, body: &Bytes) {
+        if self.rule.level >= Level::Request {
+            self.event.request_object = event::json(body);
+        }
+    }
+
+    fn answered(&mut self, code: u16, body: Option<&Bytes>) {
+        let body = body.and_then(event::json);
+        self.event.answered(code, body.as_ref());
+        if self.rule.level >= Level::RequestResponse {
+            self.event.response_object = body;
+        }
+    }
+
+    fn tell(&self, stage: Stage) {
+        if !self.rule.omits(stage) {
+            self.audit.log.write(self.event.line(stage, Clock.now()));
+        }
+    }
+}
+
+/// Tells what came of a request. The end of a stream is told when it is dropped.
+pub(crate) fn tell(mut audited: Box<Audited>, answer: Answer) -> Answer {
+    let whole = match answer.body() {
+        ResponseBody::Whole(bytes) => bytes.as_ref(),
+        _ => None,
+    };
+    audited.answered(answer.status().as_u16(), whole);
+    let (head, body) = answer.into_parts();
+    let body = match body {
+        ResponseBody::Stream {
+            frames,
+            is_copied,
+            unwritten,
+        } => {
+            audited.tell(Stage::ResponseStarted);
+            let end = End(audited);
+            ResponseBody::Stream {
+                // The end goes with the stream.
+                frames: Box::pin(frames.inspect(move |_| _ = &end)),
+                is_copied,
+                unwritten,
+            }
+        }
+        body => {
+            audited.tell(Stage::ResponseComplete);
+            body
+        }
+    };
+    Answer::from_parts(head, body)
+}
+
+struct End(Box<Audited>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.tell(Stage::ResponseComplete);
+    }
+}

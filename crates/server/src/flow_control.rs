@@ -1,0 +1,471 @@
+//! API Priority and Fairness: which requests run, which wait for others, and which are sent away.
+//!
+//! A request is classified by the first [flow schema](flow_schema) that matches it, which names a priority level. A level
+//! has [seats](seats); when they are taken, its requests wait in [queues](fair_queues) that take turns, so that a flow
+//! with many requests delays itself more than others. Requests of the exempt level, those of `system:masters` among them,
+//! never wait. A watch has its seat only until it has told what was there when it began; other streams need none.
+//!
+//! Schemas and levels are compiled when they are first needed and again when one of them has changed. What every cluster
+//! must have (`exempt`, `catch-all`) is there even if somebody deletes it.
+//!
+//! Not as in kube-apiserver: loans between levels follow demand at once and not every ten seconds; writes take one seat,
+//! however many watches they wake; lists take seats by the [size of the last answer](list_width).
+
+mod fair_queues;
+mod flow_schema;
+mod list_width;
+mod priority_level;
+mod retry_after;
+mod seats;
+mod shuffle_shard;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use parking_lot::{Mutex, RwLock};
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use watchkeeper_kinds::{builtin, suggested_flow_schemas, suggested_priority_levels};
+use watchkeeper_meta::Status;
+use watchkeeper_registry::{Reader, User};
+use watchkeeper_storage::Signal;
+
+use crate::request_info::RequestInfo;
+use flow_schema::FlowSchema;
+use list_width::ListWidths;
+use priority_level::{PriorityLevel, share_out};
+use seats::{Arrival, Granted, LevelId, LevelState, Place, Running, Seats};
+
+const FLOW_SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
+const PRIORITY_LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
+
+/// Schemas and levels of these names are always there.
+const MANDATORY: [&str; 2] = ["exempt", "catch-all"];
+
+/// How often a request is classified again because its level has gone meanwhile; then it is sent away.
+const MAX_CLASSIFICATIONS: usize = 8;
+
+/// The requests of a server and their seats. Clones share all they have.
+#[derive(Clone, Debug)]
+pub(crate) struct FlowControl(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// The seats of all levels together.
+    server_seats: u32,
+    began: Instant,
+    configuration: RwLock<Option<Arc<Configuration>>>,
+    /// Held while schemas and levels are read.
+    reading: tokio::sync::Mutex<()>,
+    seats: Mutex<Seats<oneshot::Sender<Seat>>>,
+    exempt_running: AtomicUsize,
+    list_widths: ListWidths,
+}
+
+/// What is stored, compiled.
+#[derive(Debug, Default)]
+struct Configuration {
+    /// In the order in which they are tried.
+    flows: Vec<Flow>,
+    /// Tell when this no longer holds.
+    changes: Vec<Signal>,
+}
+
+/// A schema with its level.
+#[derive(Debug)]
+struct Flow {
+    schema: FlowSchema,
+    level_uid: HeaderValue,
+    /// `None` is exempt.
+    level: Option<LevelId>,
+    counts: Arc<Counts>,
+}
+
+/// What became of the requests of a flow.
+#[derive(Debug, Default)]
+struct Counts {
+    dispatched: AtomicU64,
+    rejected: [AtomicU64; REASONS.len()],
+}
+
+/// Why requests are rejected: those of [`seats::Rejection`] in its order, and [`TIMED_OUT`].
+const REASONS: [&str; 3] = ["concurrency-limit", "queue-full", "time-out"];
+const TIMED_OUT: usize = 2;
+
+/// The flow that a request belongs to.
+#[derive(Clone, Debug)]
+pub(crate) struct Classified {
+    configuration: Arc<Configuration>,
+    flow: usize,
+}
+
+/// The seat of a request; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    control: FlowControl,
+    running: Option<Running>,
+    began: Instant,
+}
+
+/// A request that neither runs nor waits.
+#[derive(Debug)]
+pub(crate) struct Rejected {
+    pub retry_after_seconds: u64,
+}
+
+/// A level or a flow in figures, for `/metrics`.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    pub levels: Vec<LevelFigures>,
+    pub flows: Vec<FlowFigures>,
+}
+
+#[derive(Debug)]
+pub(crate) struct LevelFigures {
+    pub name: String,
+    pub nominal_seats: u32,
+    pub seats_in_use: u32,
+    pub running: usize,
+    pub waiting: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct FlowFigures {
+    pub schema: String,
+    pub level: String,
+    pub dispatched: u64,
+    /// By reason.
+    pub rejected: Vec<(&'static str, u64)>,
+}
+
+impl FlowControl {
+    /// Shares that many seats out between the levels.
+    pub(crate) fn new(server_seats: usize) -> Self {
+        Self(Arc::new(Inner {
+            server_seats: u32::try_from(server_seats).unwrap_or(u32::MAX).max(1),
+            began: Instant::now(),
+            configuration: RwLock::default(),
+            reading: tokio::sync::Mutex::default(),
+            seats: Mutex::default(),
+            exempt_running: AtomicUsize::new(0),
+            list_widths: ListWidths::default(),
+        }))
+    }
+
+    /// Gives a request its seat, perhaps after a while. Who it was taken for is noted first, so that a request that is
+    /// rejected is told as well.
+    pub(crate) async fn admit(
+        &self,
+        reader: &Reader,
+        user: &User,
+        request: &RequestInfo,
+        patience: Duration,
+        classified: &mut Option<Classified>,
+    ) -> Result<Option<Seat>, Rejected> {
+        if request.is_long_running() && request.verb != "watch" {
+            return Ok(None);
+        }
+        for _ in 0..MAX_CLASSIFICATIONS {
+            let configuration = self.configuration(reader).await;
+            let Some(flow) = configuration.classify(user, request) else {
+                break;
+            };
+            let found = Classified { configuration, flow };
+            let admitted = self.seat(found.flow(), user, request, patience);
+            *classified = Some(found.clone());
+            match admitted {
+                Admitted::Now(seat) => return Ok(Some(seat)),
+                // In a box: hardly any request waits, and all would keep room for it.
+                Admitted::Later(waiting) => return Box::pin(waiting.seat(found.flow())).await.map(Some),
+                Admitted::Never(rejected) => return Err(rejected),
+                Admitted::Stale => {}
+            }
+        }
+        Err(Rejected {
+            retry_after_seconds: 1,
+        })
+    }
+
+    /// Learns from the size of an answer, if it is known.
+    pub(crate) fn learn(&self, request: &RequestInfo, bytes: Option<usize>) {
+        self.0.list_widths.learn(request, bytes);
+    }
+
+    fn seat(&self, flow: &Flow, user: &User, request: &RequestInfo, patience: Duration) -> Admitted {
+        let Some(level) = flow.level else {
+            self.0.exempt_running.fetch_add(1, Ordering::Relaxed);
+            flow.counts.dispatched.fetch_add(1, Ordering::Relaxed);
+            return Admitted::Now(self.seat_for(None));
+        };
+        let (hash, width) = (flow.schema.flow(user, request), self.0.list_widths.seats(request));
+        let (mut granted, mut receiver) = (Vec::new(), None);
+        let waiter = || {
+            let (sender, waiting) = oneshot::channel();
+            receiver = Some(waiting);
+            sender
+        };
+        let mut seats = self.0.seats.lock();
+        let width = width.min(seats.widest(level));
+        let arrival = seats.arrive(level, hash, width, waiter, &mut granted);
+        let rejected = matches!(arrival, Arrival::Rejected(_));
+        let retry_after_seconds = match rejected {
+            true => seats.retry_after(level, self.0.began.elapsed().as_secs()),
+            false => 0,
+        };
+        drop(seats);
+        self.hand_out(granted);
+        match (arrival, receiver) {
+            (Arrival::Runs(running), _) => {
+                flow.counts.dispatched.fetch_add(1, Ordering::Relaxed);
+                Admitted::Now(self.seat_for(Some(running)))
+            }
+            (Arrival::Waits(place), Some(receiver)) => Admitted::Later(Waiting {
+                receiver,
+                leave: Leave(self.clone(), place),
+                level,
+                patience,
+            }),
+            (Arrival::Rejected(why), _) => {
+                flow.counts.rejected(why as usize);
+                Admitted::Never(Rejected { retry_after_seconds })
+            }
+            (Arrival::Waits(_) | Arrival::Stale, _) => Admitted::Stale,
+        }
+    }
+
+    fn seat_for(&self, running: Option<Running>) -> Seat {
+        Seat {
+            control: self.clone(),
+            running,
+            began: Instant::now(),
+        }
+    }
+
+    /// Tells requests that they may run. A seat whose request has gone meanwhile goes to the next.
+    fn hand_out(&self, granted: Granted<oneshot::Sender<Seat>>) {
+        for (waiter, running) in granted {
+            drop(waiter.send(self.seat_for(Some(running))));
+        }
+    }
+
+    /// What holds now.
+    async fn configuration(&self, reader: &Reader) -> Arc<Configuration> {
+        let current = || self.0.configuration.read().clone();
+        match current().filter(|found| found.holds()) {
+            Some(found) => found,
+            None => Box::pin(self.read_configuration(reader)).await,
+        }
+    }
+
+    async fn read_configuration(&self, reader: &Reader) -> Arc<Configuration> {
+        let _one_at_a_time = self.0.reading.lock().await;
+        let before = self.0.configuration.read().clone();
+        if let Some(found) = before.as_ref().filter(|found| found.holds()) {
+            return found.clone();
+        }
+        let (schemas, levels, changes) = match stored(reader).await {
+            Ok(stored) => stored,
+            // A store that cannot be read refuses the request itself, if it needs the store.
+            Err(_) if before.is_some() => return before.unwrap_or_default(),
+            Err(_) => Default::default(),
+        };
+        let configuration = Arc::new(self.compile(&schemas, &levels, changes, before.as_deref()));
+        *self.0.configuration.write() = Some(configuration.clone());
+        configuration
+    }
+
+    fn compile(
+        &self,
+        schemas: &[Value],
+        levels: &[Value],
+        changes: Vec<Signal>,
+        before: Option<&Configuration>,
+    ) -> Configuration {
+        let levels: Vec<_> = with_mandatory(levels, suggested_priority_levels())
+            .map(|level| PriorityLevel::read(&level))
+            .collect();
+        let (limits, spare) = share_out(&levels, self.0.server_seats);
+        let mut granted = Vec::new();
+        let ids = self.0.seats.lock().configure(&limits, spare, &mut granted);
+        self.hand_out(granted);
+        let limited = levels.iter().filter(|level| !level.is_exempt);
+        let ids: HashMap<_, _> = limited.map(|level| level.name.as_str()).zip(ids).collect();
+        let counted = |name: &str, level: &str| {
+            let flows = before.map_or(&[][..], |before| &before.flows);
+            let same = flows
+                .iter()
+                .find(|flow| flow.schema.name == name && flow.schema.level == level);
+            same.map(|flow| flow.counts.clone()).unwrap_or_default()
+        };
+        let schemas =
+            with_mandatory(schemas, suggested_flow_schemas()).map(|schema| FlowSchema::read(&schema));
+        // A schema whose level is not there counts for nothing.
+        let flows = schemas.filter_map(|schema| {
+            let level = levels.iter().find(|level| level.name == schema.level)?;
+            Some(Flow {
+                level_uid: level.uid.clone(),
+                level: ids.get(level.name.as_str()).copied(),
+                counts: counted(&schema.name, &schema.level),
+                schema,
+            })
+        });
+        let mut flows: Vec<_> = flows.collect();
+        flows.sort_by(|a, b| a.schema.order().cmp(&b.schema.order()));
+        Configuration { flows, changes }
+    }
+
+    /// How busy everything is.
+    pub(crate) fn figures(&self) -> Figures {
+        let exempt = LevelState {
+            name: MANDATORY[0].to_owned(),
+            running: self.0.exempt_running.load(Ordering::Relaxed) as u32,
+            ..LevelState::default()
+        };
+        let levels = self.0.seats.lock().levels().chain([exempt]).collect::<Vec<_>>();
+        let configuration = self.0.configuration.read().clone().unwrap_or_default();
+        Figures {
+            levels: levels.into_iter().map(LevelFigures::from).collect(),
+            flows: configuration.flows.iter().map(Flow::figures).collect(),
+        }
+    }
+}
+
+/// What is stored of schemas and levels, and what tells of changes.
+async fn stored(reader: &Reader) -> Result<(Vec<Value>, Vec<Value>, Vec<Signal>), Status> {
+    let (schemas, a) = reader.followed_values(&builtin::FLOW_SCHEMA).await?;
+    let (levels, b) = reader
+        .followed_values(&builtin::PRIORITY_LEVEL_CONFIGURATION)
+        .await?;
+    Ok((schemas, levels, vec![a.signal(), b.signal()]))
+}
+
+/// The stored objects, and those that must be there and are not.
+fn with_mandatory(
+    stored: &[Value],
+    suggested: impl IntoIterator<Item = Value>,
+) -> impl Iterator<Item = Value> {
+    let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let missing = suggested.into_iter().filter(move |object| {
+        let name_of = name(object);
+        MANDATORY.contains(&name_of.as_str()) && !stored.iter().any(|stored| name(stored) == name_of)
+    });
+    missing.collect::<Vec<_>>().into_iter().chain(stored.to_vec())
+}
+
+impl Configuration {
+    /// False if a schema or a level has changed since, or could not be read.
+    fn holds(&self) -> bool {
+        !self.changes.is_empty() && !self.changes.iter().any(Signal::has_changed)
+    }
+
+    fn classify(&self, user: &User, request: &RequestInfo) -> Option<usize> {
+        self.flows
+            .iter()
+            .position(|flow| flow.schema.matches(user, request))
+    }
+}
+
+impl Flow {
+    fn figures(&self) -> FlowFigures {
+        let counts = self
+            .counts
+            .rejected
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed));
+        FlowFigures {
+            schema: self.schema.name.clone(),
+            level: self.schema.level.clone(),
+            dispatched: self.counts.dispatched.load(Ordering::Relaxed),
+            rejected: REASONS.into_iter().zip(counts).collect(),
+        }
+    }
+}
+
+impl Counts {
+    fn rejected(&self, reason: usize) {
+        self.rejected[reason].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl From<LevelState> for LevelFigures {
+    fn from(state: LevelState) -> Self {
+        Self {
+            name: state.name,
+            nominal_seats: state.limits.nominal,
+            seats_in_use: state.seats_in_use,
+            running: state.running as usize,
+            waiting: state.waiting,
+        }
+    }
+}
+
+impl Classified {
+    fn flow(&self) -> &Flow {
+        &self.configuration.flows[self.flow]
+    }
+
+    /// Tells a client what its request was taken for.
+    pub(crate) fn tell(&self, headers: &mut HeaderMap) {
+        let flow = self.flow();
+        headers.insert(FLOW_SCHEMA_UID, flow.schema.uid.clone());
+        headers.insert(PRIORITY_LEVEL_UID, flow.level_uid.clone());
+    }
+}
+
+enum Admitted {
+    Now(Seat),
+    Later(Waiting),
+    Never(Rejected),
+    Stale,
+}
+
+/// A request that waits. Dropping it leaves the queue.
+struct Waiting {
+    receiver: oneshot::Receiver<Seat>,
+    leave: Leave,
+    level: LevelId,
+    patience: Duration,
+}
+
+impl Waiting {
+    async fn seat(self, flow: &Flow) -> Result<Seat, Rejected> {
+        if let Ok(Ok(seat)) = tokio::time::timeout(self.patience, self.receiver).await {
+            flow.counts.dispatched.fetch_add(1, Ordering::Relaxed);
+            return Ok(seat);
+        }
+        flow.counts.rejected(TIMED_OUT);
+        let inner = &self.leave.0.0;
+        let now = inner.began.elapsed().as_secs();
+        Err(Rejected {
+            retry_after_seconds: inner.seats.lock().retry_after(self.level, now),
+        })
+    }
+}
+
+/// Leaves a queue, if the request still waits.
+struct Leave(FlowControl, Place);
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        let mut granted = Vec::new();
+        self.0.0.seats.lock().leave(self.1, &mut granted);
+        self.0.hand_out(granted);
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let Some(running) = self.running else {
+            self.control.0.exempt_running.fetch_sub(1, Ordering::Relaxed);
+            return;
+        };
+        let mut granted = Vec::new();
+        let seconds = self.began.elapsed().as_secs_f64();
+        self.control.0.seats.lock().finish(running, seconds, &mut granted);
+        self.control.hand_out(granted);
+    }
+}

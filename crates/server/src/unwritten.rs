@@ -1,0 +1,232 @@
+//! Answers that are not written yet. Each keeps its seat and its deadline until its last byte has gone to the connection.
+//!
+//! A client that reads slowly, or opens no window for an HTTP/2 stream, makes the server hold the answer. So the answer
+//! counts as in flight until then. An answer in pieces that is late is cut off at its next piece. If even that does not
+//! happen, because nobody asks for the piece, or because HTTP/2 has all the bytes already, the connection is closed:
+//! there is no way to take bytes back from one stream of it.
+//!
+//! One task sees to all late answers of a server. It exists while there are answers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::body::{Pieces, ResponseBody, StreamCut};
+use crate::flow_control::Seat;
+use crate::hangup::Hangup;
+use crate::limits::LATE_ANSWER_GRACE;
+use crate::respond::Answer;
+
+/// The unwritten answers of a server. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unwritten(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    answers: Mutex<Answers>,
+    /// Told when an answer has to be seen to before all others.
+    sooner: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Answers {
+    by_deadline: BTreeMap<Key, Held>,
+    last: u64,
+    is_seen_to: bool,
+}
+
+/// When an answer is late for good, and a number that tells answers apart.
+type Key = (Instant, u64);
+
+/// What an unwritten answer keeps.
+#[derive(Debug)]
+struct Held {
+    /// Given back when the answer is written.
+    _seat: Option<Seat>,
+    /// Whom to leave if it is late; `None` if it only loses its seat.
+    peer: Option<Hangup>,
+}
+
+/// How an answer is to be held.
+pub(crate) struct Terms {
+    pub seat: Option<Seat>,
+    /// `None` if the answer has all the time there is.
+    pub deadline: Option<Instant>,
+    pub peer: Hangup,
+}
+
+/// Something of an answer that is not written. When the last of it goes, the answer is.
+#[derive(Debug)]
+pub(crate) struct Token {
+    unwritten: Unwritten,
+    /// The seat of an answer that has all the time there is.
+    _seat: Option<Seat>,
+    key: Option<Key>,
+}
+
+impl Unwritten {
+    /// An answer that keeps its seat and its deadline until it is written. A stream keeps them until it has nothing more
+    /// to tell for the moment, and is not cut off.
+    pub(crate) fn hold(
+        &self,
+        answer: Answer,
+        terms: Terms,
+        tasks: &TaskTracker,
+        draining: &CancellationToken,
+    ) -> Answer {
+        let (head, body) = answer.into_parts();
+        let deadline = terms.deadline;
+        let is_stream = matches!(body, ResponseBody::Stream { .. });
+        let token = || self.token(terms, !is_stream, tasks, draining);
+        let body = match body {
+            ResponseBody::Whole(None) => ResponseBody::Whole(None),
+            ResponseBody::Whole(Some(bytes)) => {
+                let whole = Piece {
+                    bytes,
+                    _token: token(),
+                };
+                ResponseBody::Whole(Some(Bytes::from_owner(whole)))
+            }
+            ResponseBody::Pieces(pieces) => ResponseBody::Pieces(Box::new(HeldPieces {
+                pieces: Some(pieces),
+                deadline,
+                token: Arc::new(token()),
+            })),
+            ResponseBody::Stream {
+                frames, is_copied, ..
+            } => ResponseBody::Stream {
+                frames,
+                is_copied,
+                unwritten: Some(Box::new(token())),
+            },
+        };
+        Answer::from_parts(head, body)
+    }
+
+    fn token(&self, terms: Terms, is_cut: bool, tasks: &TaskTracker, draining: &CancellationToken) -> Token {
+        let Some(deadline) = terms.deadline else {
+            return Token {
+                unwritten: self.clone(),
+                _seat: terms.seat,
+                key: None,
+            };
+        };
+        let held = Held {
+            _seat: terms.seat,
+            peer: is_cut.then_some(terms.peer),
+        };
+        let mut answers = self.0.answers.lock();
+        answers.last += 1;
+        let key = (deadline + LATE_ANSWER_GRACE, answers.last);
+        let is_first = answers
+            .by_deadline
+            .first_key_value()
+            .is_none_or(|(first, _)| key < *first);
+        answers.by_deadline.insert(key, held);
+        let is_seen_to = std::mem::replace(&mut answers.is_seen_to, true);
+        drop(answers);
+        match is_seen_to {
+            false => {
+                let (unwritten, draining) = (self.clone(), draining.clone());
+                // Whoever shuts the server down has a limit of their own for answers.
+                let task = async move {
+                    draining
+                        .run_until_cancelled(unwritten.see_to_late_answers())
+                        .await
+                };
+                tasks.spawn(task);
+            }
+            true if is_first => self.0.sooner.notify_one(),
+            true => {}
+        }
+        Token {
+            unwritten: self.clone(),
+            _seat: None,
+            key: Some(key),
+        }
+    }
+
+    async fn see_to_late_answers(self) {
+        while let Some(next) = self.next_deadline() {
+            tokio::select! {
+                () = tokio::time::sleep_until(next) => self.leave_late_peers(),
+                () = self.0.sooner.notified() => {}
+            }
+        }
+    }
+
+    /// When somebody has to be seen to next; `None` ends the task.
+    fn next_deadline(&self) -> Option<Instant> {
+        let mut answers = self.0.answers.lock();
+        let first = answers
+            .by_deadline
+            .first_key_value()
+            .map(|((deadline, _), _)| *deadline);
+        answers.is_seen_to = first.is_some();
+        first
+    }
+
+    fn leave_late_peers(&self) {
+        let now = Instant::now();
+        let late = {
+            let mut answers = self.0.answers.lock();
+            let in_time = answers.by_deadline.split_off(&(now, u64::MAX));
+            std::mem::replace(&mut answers.by_deadline, in_time)
+        };
+        for peer in late.into_values().filter_map(|held| held.peer) {
+            peer.break_now();
+        }
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        let held = self
+            .key
+            .and_then(|key| self.unwritten.0.answers.lock().by_deadline.remove(&key));
+        // Its seat goes to others, without the lock.
+        drop(held);
+    }
+}
+
+/// Bytes of an answer.
+struct Piece<T> {
+    bytes: Bytes,
+    _token: T,
+}
+
+impl<T> AsRef<[u8]> for Piece<T> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The pieces of an answer that end when it is late.
+struct HeldPieces {
+    /// `None` once it was late.
+    pieces: Option<Pieces>,
+    deadline: Option<Instant>,
+    token: Arc<Token>,
+}
+
+impl Iterator for HeldPieces {
+    type Item = Result<Bytes, StreamCut>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return self.pieces.take().map(|_| Err(StreamCut));
+        }
+        let piece = self.pieces.as_mut()?.next()?;
+        let held = |bytes| Piece {
+            bytes,
+            _token: self.token.clone(),
+        };
+        Some(piece.map(|bytes| Bytes::from_owner(held(bytes))))
+    }
+}

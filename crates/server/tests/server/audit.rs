@@ -1,0 +1,103 @@
+//! What the audit log tells of requests.
+
+use ::http::Method;
+use serde_json::{Value, json};
+use watchkeeper_server::{AuditLogOptions, AuditOptions, Server, StartError};
+
+use crate::client::Client;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+const POLICY: &str = r#"
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  nonResourceURLs: ["/version"]
+- level: RequestResponse
+  verbs: [create]
+- level: Metadata
+"#;
+
+fn options(folder: &tempfile::TempDir, policy: &str) -> AuditOptions {
+    let policy_file = folder.path().join("policy.yaml");
+    std::fs::write(&policy_file, policy).unwrap();
+    AuditOptions {
+        policy_file,
+        log: AuditLogOptions {
+            path: folder.path().join("audit.log"),
+            ..AuditLogOptions::default()
+        },
+    }
+}
+
+fn told(event: &Value) -> Value {
+    json!([
+        event["level"],
+        event["stage"],
+        event["verb"],
+        event["user"]["username"],
+        event["impersonatedUser"]["username"],
+        event["responseStatus"]["code"],
+        event["annotations"]["authorization.k8s.io/decision"],
+    ])
+}
+
+#[tokio::test]
+async fn the_log_tells_who_asked_for_what_and_what_came_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(&folder, POLICY);
+    let server = Server::builder().audit(options.clone()).start().await.unwrap();
+    let pipe = server.connector().connect().await.unwrap();
+    let mut client = Client::http2(pipe).await.with_token(&server);
+    client.get("/version").await;
+    let map = r#"{"metadata":{"name":"a"},"data":{"k":"v"}}"#;
+    let created = client.send(Method::POST, MAPS, &[], map).await;
+    let bob = [("impersonate-user", "bob")];
+    client.send(Method::GET, &format!("{MAPS}/a"), &bob, "").await;
+    client.get(&format!("{MAPS}?watch=1&timeoutSeconds=1")).await;
+    server.shutdown().await;
+
+    let lines = std::fs::read_to_string(&options.log.path).unwrap();
+    let events: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let seen: Vec<_> = events.iter().map(told).collect();
+    let admin = &events[0]["user"]["username"];
+    assert_eq!(
+        seen,
+        [
+            json!([
+                "RequestResponse",
+                "ResponseComplete",
+                "create",
+                admin,
+                null,
+                201,
+                "allow"
+            ]),
+            json!(["Metadata", "ResponseComplete", "get", admin, "bob", 403, "forbid"]),
+            json!(["Metadata", "ResponseStarted", "watch", admin, null, 200, "allow"]),
+            json!(["Metadata", "ResponseComplete", "watch", admin, null, 200, "allow"]),
+        ]
+    );
+    let create = &events[0];
+    assert_eq!(create["auditID"], created.header("audit-id"));
+    assert_eq!(create["requestURI"], MAPS);
+    assert_eq!(create["requestObject"]["data"], json!({"k": "v"}));
+    assert_eq!(create["responseObject"], created.json());
+    let object = json!({"resource": "configmaps", "namespace": "default", "apiVersion": "v1"});
+    assert_eq!(create["objectRef"], object);
+    assert_eq!(events[1]["requestObject"], Value::Null);
+    assert_eq!(events[1]["responseStatus"]["reason"], "Forbidden");
+}
+
+#[tokio::test]
+async fn a_policy_that_cannot_be_used_is_refused_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(&folder, "apiVersion: v1\nkind: Pod\nrules: []\n");
+    let refused = Server::builder().audit(options).start().await.unwrap_err();
+    assert!(matches!(refused, StartError::Audit(_)), "{refused:?}");
+}

@@ -1,0 +1,212 @@
+//! Encryption at rest: nothing that lasts holds a secret, keys rotate, and a lost key is told by the objects it has locked.
+
+use std::fs;
+use std::path::Path;
+
+use ::http::Method;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+use watchkeeper_server::{Handle, Server};
+use watchkeeper_storage::{BackupFile, RestoreOptions, restore_directory};
+
+use crate::client::Client;
+
+const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+/// What must not be found in any file. In a manager's name it is part of the bytes, whatever the encoding.
+const CANARY: &str = "canary-in-the-store";
+
+/// A server whose providers for secrets are these, in the order of keys; `-` is identity.
+async fn start(dir: &Path, keys: &str) -> (Handle, Client) {
+    let providers = keys.chars().map(|letter| match letter {
+        '-' => json!({"identity": {}}),
+        letter => {
+            let secret = BASE64_STANDARD.encode(letter.to_string().repeat(32));
+            json!({"aesgcm": {"keys": [{"name": letter, "secret": secret}]}})
+        }
+    });
+    let document = json!({
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "EncryptionConfiguration",
+        "resources": [{"resources": ["secrets"], "providers": providers.collect::<Value>()}],
+    });
+    let file = dir.join("encryption.json");
+    fs::write(&file, document.to_string()).unwrap();
+    let mut builder = Server::builder().data_dir(dir.join("data"));
+    if !keys.is_empty() {
+        builder = builder.encryption_provider_config(file);
+    }
+    let server = builder.start().await.unwrap();
+    let pipe = server.connector().connect().await.unwrap();
+    let client = Client::http2(pipe).await.with_token(&server);
+    (server, client)
+}
+
+async fn create(client: &mut Client, path: &str, name: &str) {
+    let data = match path {
+        SECRETS => json!({"x": BASE64_STANDARD.encode(CANARY)}),
+        _ => json!({"x": CANARY}),
+    };
+    let object = json!({"metadata": {"name": name}, "data": data});
+    let answer = client.send(Method::POST, path, &[], &object.to_string()).await;
+    assert_eq!(answer.status, 201, "{}", answer.text());
+}
+
+/// What kubectl does with `get -o json | replace -f -`. Returns the version before and after.
+async fn replace(client: &mut Client, path: &str) -> (String, String) {
+    let object = client.get(path).await.json();
+    let answer = client.send(Method::PUT, path, &[], &object.to_string()).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let version = |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    (version(&object), version(&answer.json()))
+}
+
+/// Whether the bytes of the data file have a text in them.
+fn holds(dir: &Path, text: &str) -> bool {
+    let bytes = fs::read(dir.join("data/store.redb")).unwrap();
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+#[tokio::test]
+async fn no_file_and_no_backup_holds_a_secret() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, mut client) = start(dir.path(), "a").await;
+    create(&mut client, SECRETS, "s").await;
+    // History, a deletion and an update hold it as well.
+    create(&mut client, SECRETS, "deleted").await;
+    client
+        .send(Method::DELETE, &format!("{SECRETS}/deleted"), &[], "")
+        .await;
+    let backup = dir.path().join("backup");
+    let mut file = BackupFile::create(&backup).unwrap();
+    file.write(&client.get("/maintenance/v1/backup").await.body)
+        .unwrap();
+    file.finish().unwrap();
+    assert!(!holds(dir.path(), CANARY));
+    // The administrator's token and the keys of the server are secrets, too.
+    let token = server.admin_token().reveal().to_owned();
+    assert!(!holds(dir.path(), &token) && !holds(dir.path(), "PRIVATE KEY"));
+    let bytes = fs::read(&backup).unwrap();
+    for text in [CANARY, &token, "PRIVATE KEY"] {
+        assert!(
+            !bytes.windows(text.len()).any(|window| window == text.as_bytes()),
+            "{text}"
+        );
+    }
+    // The search finds what is not encrypted.
+    create(&mut client, CONFIG_MAPS, "plain").await;
+    server.shutdown().await;
+    assert!(holds(dir.path(), CANARY));
+
+    // A restored backup is read with the same key, and has the same identity.
+    let restored = dir.path().join("restored");
+    fs::create_dir(&restored).unwrap();
+    restore_directory(&backup, restored.join("data"), &RestoreOptions::default()).unwrap();
+    let (server, mut client) = start(&restored, "a").await;
+    assert_eq!(server.admin_token().reveal(), token);
+    let secret = client.get(&format!("{SECRETS}/s")).await.json();
+    assert_eq!(secret["data"]["x"], BASE64_STANDARD.encode(CANARY));
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn keys_rotate_by_writes_that_change_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = format!("{SECRETS}/s");
+    let (server, mut client) = start(dir.path(), "").await;
+    create(&mut client, SECRETS, "s").await;
+    server.shutdown().await;
+
+    // Not encrypted yet: read, and encrypted by the next write.
+    let (server, mut client) = start(dir.path(), "a-").await;
+    let (before, after) = replace(&mut client, &path).await;
+    assert_ne!(before, after);
+    let (before, after) = replace(&mut client, &path).await;
+    assert_eq!(before, after, "a second one changes nothing");
+    server.shutdown().await;
+
+    let (server, mut client) = start(dir.path(), "ba-").await;
+    let (before, after) = replace(&mut client, &path).await;
+    assert_ne!(before, after);
+    // A patch that changes nothing does it as well, with a watch that sees it.
+    server.shutdown().await;
+    let (server, mut client) = start(dir.path(), "cb-").await;
+    let patch = client
+        .send(
+            Method::PATCH,
+            &path,
+            &[("content-type", "application/merge-patch+json")],
+            "{}",
+        )
+        .await;
+    assert_ne!(patch.json()["metadata"]["resourceVersion"], json!(after));
+    server.shutdown().await;
+    let (server, mut client) = start(dir.path(), "c-").await;
+    assert_eq!(client.get(&path).await.status, 200);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_lost_key_is_told_by_what_it_has_locked_and_by_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, mut client) = start(dir.path(), "-").await;
+    create(&mut client, SECRETS, "plain").await;
+    create(&mut client, CONFIG_MAPS, "other").await;
+    server.shutdown().await;
+    let (server, mut client) = start(dir.path(), "a-").await;
+    create(&mut client, SECRETS, "locked").await;
+    server.shutdown().await;
+
+    let (server, mut client) = start(dir.path(), "b-").await;
+    let answer = client.get(&format!("{SECRETS}/locked")).await;
+    let why = "no matching key was found for the provided AES-GCM transformer";
+    assert_eq!(answer.status, 500);
+    let message = format!(
+        "Internal error occurred: unable to transform key \"/registry/secrets/default/locked\": {why}"
+    );
+    assert_eq!(answer.json()["message"], json!(message));
+    // As upstream: the list of its kind fails with it.
+    assert_eq!(client.get(SECRETS).await.status, 500);
+    assert_eq!(client.get(&format!("{SECRETS}/plain")).await.status, 200);
+    assert_eq!(client.get(CONFIG_MAPS).await.status, 200);
+    server.shutdown().await;
+
+    // Without a configuration nothing encrypted is mistaken for a value, and the key brings it all back.
+    let (server, mut client) = start(dir.path(), "").await;
+    let answer = client.get(&format!("{SECRETS}/locked")).await.json();
+    let message = answer["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("identity transformer tried to read encrypted data"),
+        "{message}"
+    );
+    server.shutdown().await;
+    let (server, mut client) = start(dir.path(), "a-").await;
+    assert_eq!(
+        client.get(SECRETS).await.json()["items"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_wrong_configuration_keeps_a_server_from_starting() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("encryption.yaml");
+    fs::write(
+        &file,
+        "{apiVersion: apiserver.config.k8s.io/v1, kind: EncryptionConfiguration}",
+    )
+    .unwrap();
+    let started = Server::builder()
+        .data_dir(dir.path().join("data"))
+        .encryption_provider_config(&file)
+        .start()
+        .await;
+    let error = format!("{:?}", started.err().unwrap());
+    assert!(error.contains("at least one resource is needed"), "{error}");
+    assert!(!dir.path().join("data").exists());
+}

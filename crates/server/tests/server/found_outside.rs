@@ -1,0 +1,151 @@
+//! What other people's tests and programs have found to be different from Kubernetes. Each find has its test here, or
+//! beside its kin: webhook addresses in `webhooks`, what a new cluster has in `first_second`, names and rules of kinds in
+//! the tests of the registry.
+
+use ::http::Method;
+use serde_json::{Value, json};
+use watchkeeper_server::{Handle, Server};
+
+use crate::client::{Answer, Client};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+async fn start() -> (Handle, Client) {
+    let server = Server::builder().in_memory().start().await.unwrap();
+    let client = Client::http1(server.connector().connect().await.unwrap()).await;
+    let client = client.with_token(&server);
+    (server, client)
+}
+
+fn map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+}
+
+async fn send(client: &mut Client, method: Method, path: &str, body: &Value) -> Answer {
+    let kind = match method {
+        Method::PATCH => "application/merge-patch+json",
+        _ => "application/json",
+    };
+    client
+        .send(method, path, &[("content-type", kind)], &body.to_string())
+        .await
+}
+
+#[tokio::test]
+async fn a_body_without_kind_and_version_is_taken_at_its_endpoint() {
+    let (server, mut client) = start().await;
+    let answer = send(
+        &mut client,
+        Method::POST,
+        MAPS,
+        &json!({"metadata": {"name": "x"}}),
+    )
+    .await;
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    assert_eq!(answer.json()["kind"], "ConfigMap");
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn of_a_doubled_key_the_last_value_counts() {
+    let (server, mut client) = start().await;
+    let body = r#"{"metadata": {"name": "x"}, "data": {"a": "1", "a": "2"}}"#;
+    let answer = client
+        .send(Method::POST, MAPS, &[("content-type", "application/json")], body)
+        .await;
+    assert_eq!(answer.json()["data"], json!({"a": "2"}));
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_limit_is_ignored_at_version_zero() {
+    let (server, mut client) = start().await;
+    for name in ["a", "b"] {
+        send(&mut client, Method::POST, MAPS, &map(name)).await;
+    }
+    for (query, items) in [("limit=1", 1), ("limit=1&resourceVersion=0", 2)] {
+        let selector = "labelSelector=!never";
+        let list = client.get(&format!("{MAPS}?{query}&{selector}")).await.json();
+        let names = list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| &item["metadata"]["name"]);
+        let own = names.filter(|name| *name == "a" || *name == "b").count();
+        assert_eq!(own, items, "{query}");
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_negative_grace_period_becomes_a_second() {
+    let (server, mut client) = start().await;
+    let spec = json!({"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": -5});
+    let pod = json!({"metadata": {"name": "x"}, "spec": spec});
+    let answer = send(&mut client, Method::POST, "/api/v1/namespaces/default/pods", &pod).await;
+    assert_eq!(
+        answer.json()["spec"]["terminationGracePeriodSeconds"],
+        1,
+        "{}",
+        answer.text()
+    );
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_status_update_owns_no_labels() {
+    const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
+    let (server, mut client) = start().await;
+    let claim = json!({"metadata": {"name": "x"}, "spec": {"devices": {}}});
+    send(&mut client, Method::POST, CLAIMS, &claim).await;
+    let change = json!({"metadata": {"labels": {"a": "b"}}, "status": {}});
+    let answer = send(&mut client, Method::PATCH, &format!("{CLAIMS}/x/status"), &change).await;
+    let answer = answer.json();
+    assert_eq!(answer["metadata"]["labels"], Value::Null, "{answer}");
+    let mut entries = answer["metadata"]["managedFields"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    assert!(
+        entries.all(|entry| entry["fieldsV1"]["f:metadata"].is_null()),
+        "{answer}"
+    );
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_dry_run_of_an_object_that_exists_says_so_whatever_its_version() {
+    let (server, mut client) = start().await;
+    send(&mut client, Method::POST, MAPS, &map("x")).await;
+    let mut versioned = map("x");
+    versioned["metadata"]["resourceVersion"] = json!("1");
+    let path = format!("{MAPS}?dryRun=All");
+    for body in [map("x"), versioned] {
+        let answer = send(&mut client, Method::POST, &path, &body).await;
+        assert_eq!(answer.json()["reason"], "AlreadyExists", "{}", answer.text());
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_continue_token_that_is_none_is_refused() {
+    let (server, mut client) = start().await;
+    let answer = client.get(&format!("{MAPS}?continue=x")).await;
+    let message = answer.json()["message"].to_string();
+    assert_eq!(answer.status, 400, "{message}");
+    assert!(message.contains("continue key is not valid"), "{message}");
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn discovery_has_the_hash_of_the_stored_version() {
+    let (server, mut client) = start().await;
+    let resources = client.get("/apis/apps/v1").await.json();
+    let list = resources["resources"].as_array().unwrap();
+    let deployments = list
+        .iter()
+        .find(|resource| resource["name"] == "deployments")
+        .unwrap();
+    assert_eq!(deployments["storageVersionHash"], "8aSe+NMegvE=");
+    server.shutdown().await;
+}
