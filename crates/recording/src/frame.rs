@@ -1,0 +1,268 @@
+//! A segment on disk: a line that names the format, then frames.
+//!
+//! ```text
+//! watchkeeper recording 1\n
+//! ┌ length u32 ┬ CRC-32 u32 ┬ kind u8 ┬ payload ┐   header: JSON
+//! ├────────────┼────────────┼─────────┼─────────┤   block: time u64, length u32, deflated records
+//! └────────────┴────────────┴─────────┴─────────┘   …
+//! ```
+//!
+//! Numbers are little-endian; the checksum covers kind and payload. A frame is written with one call. The last frame
+//! may be incomplete, because its writer still writes it or has crashed: readers stop before it. A frame that does not
+//! check and has whole frames after it is damage.
+
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+
+use crate::RecordingError;
+
+/// The format this program writes, and the only one there is so far.
+pub(crate) const FORMAT: u32 = 1;
+
+const NAME: &str = "watchkeeper recording ";
+
+/// Length, checksum and kind.
+const HEAD_BYTES: usize = 9;
+
+/// The largest payload. Blocks have 64 KiB and at most one object more.
+const MAX_FRAME_BYTES: usize = 64 << 20;
+
+/// The most that a block may inflate to.
+const MAX_BLOCK_BYTES: usize = 64 << 20;
+
+/// Six is where deflate's curve bends: nine takes twice as long for 2 %.
+const LEVEL: Compression = Compression::new(6);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FrameKind {
+    Header = 0,
+    Block = 1,
+}
+
+/// One frame, read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    /// JSON text.
+    Header(Vec<u8>),
+    /// Records, and the time in milliseconds that theirs count from.
+    Block { base: u64, records: Vec<u8> },
+}
+
+/// The first line of a segment.
+pub(crate) fn magic() -> String {
+    format!("{NAME}{FORMAT}\n")
+}
+
+/// A frame as it is written.
+pub(crate) fn frame(kind: FrameKind, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(HEAD_BYTES + payload.len());
+    out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    out.extend_from_slice(&checksum(kind as u8, payload).to_le_bytes());
+    out.push(kind as u8);
+    out.extend_from_slice(payload);
+    out
+}
+
+/// A block of records as it is written.
+pub(crate) fn block(base: u64, records: &[u8]) -> io::Result<Vec<u8>> {
+    let mut payload = Vec::with_capacity(records.len() / 4 + 12);
+    payload.extend_from_slice(&base.to_le_bytes());
+    payload.extend_from_slice(&(records.len() as u32).to_le_bytes());
+    let mut deflate = DeflateEncoder::new(payload, LEVEL);
+    deflate.write_all(records)?;
+    Ok(frame(FrameKind::Block, &deflate.finish()?))
+}
+
+fn checksum(kind: u8, payload: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&[kind]);
+    hasher.update(payload);
+    hasher.finalize()
+}
+
+/// Reads the frames of a segment up to its last whole one.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    path: PathBuf,
+    file: Source,
+    /// Where the next frame begins.
+    at: u64,
+    length: u64,
+}
+
+/// Where a segment is read from.
+#[derive(Debug)]
+enum Source {
+    File(BufReader<File>),
+    Memory(Cursor<Vec<u8>>),
+}
+
+impl io::Read for Source {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.read(buffer),
+            Self::Memory(bytes) => bytes.read(buffer),
+        }
+    }
+}
+
+impl Frames {
+    /// Opens a segment; its first line is checked.
+    pub(crate) fn open(path: &Path) -> Result<Self, RecordingError> {
+        let failed = |source| RecordingError::Read {
+            path: path.to_owned(),
+            source,
+        };
+        let file = File::open(path).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        Self::new(path, Source::File(BufReader::new(file)), length)
+    }
+
+    /// Reads a segment from memory; `path` is its name in errors.
+    pub(crate) fn of_bytes(path: &Path, bytes: Vec<u8>) -> Result<Self, RecordingError> {
+        let length = bytes.len() as u64;
+        Self::new(path, Source::Memory(Cursor::new(bytes)), length)
+    }
+
+    fn new(path: &Path, mut file: Source, length: u64) -> Result<Self, RecordingError> {
+        let failed = |source| RecordingError::Read {
+            path: path.to_owned(),
+            source,
+        };
+        let expected = magic();
+        let mut found = Vec::new();
+        let mut line = file.by_ref().take(expected.len() as u64);
+        line.read_to_end(&mut found).map_err(failed)?;
+        if found != expected.as_bytes() {
+            return Err(not_this_format(path, &found));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            at: found.len() as u64,
+            length,
+        })
+    }
+
+    /// Where the last whole frame read ends.
+    pub(crate) fn position(&self) -> u64 {
+        self.at
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The next whole frame; `None` at the end, and before an incomplete one.
+    pub(crate) fn next(&mut self) -> Result<Option<Frame>, RecordingError> {
+        let left = self.length - self.at;
+        if left < HEAD_BYTES as u64 {
+            return Ok(None);
+        }
+        let mut head = [0; HEAD_BYTES];
+        self.read(&mut head)?;
+        let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+        let expected = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
+        let end = self.at + (HEAD_BYTES + length) as u64;
+        if end > self.length {
+            return Ok(None);
+        }
+        if length > MAX_FRAME_BYTES {
+            return Err(self.damaged(format!("a frame of {length} bytes")));
+        }
+        let mut payload = vec![0; length];
+        self.read(&mut payload)?;
+        if checksum(head[8], &payload) != expected {
+            // What a crash leaves at the end of a file may have any content.
+            return match end == self.length || self.is_zero_from(&head, &payload)? {
+                true => Ok(None),
+                false => Err(self.damaged("the checksum does not match".to_owned())),
+            };
+        }
+        let frame = self.open_frame(head[8], payload)?;
+        self.at = end;
+        Ok(Some(frame))
+    }
+
+    fn open_frame(&self, kind: u8, payload: Vec<u8>) -> Result<Frame, RecordingError> {
+        match kind {
+            0 => Ok(Frame::Header(payload)),
+            1 => inflate(&payload).map_err(|reason| self.damaged(reason)),
+            other => Err(self.damaged(format!("a frame of unknown kind {other}"))),
+        }
+    }
+
+    /// True if this frame and all that follows are zeros: room that a crashed machine never filled.
+    fn is_zero_from(&mut self, head: &[u8], payload: &[u8]) -> Result<bool, RecordingError> {
+        if head.iter().chain(payload).any(|&byte| byte != 0) {
+            return Ok(false);
+        }
+        let mut buffer = [0; 4096];
+        loop {
+            match self.file.read(&mut buffer) {
+                Ok(0) => return Ok(true),
+                Ok(count) if buffer[..count].iter().all(|&byte| byte == 0) => {}
+                Ok(_) => return Ok(false),
+                Err(source) => return Err(self.failed(source)),
+            }
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> Result<(), RecordingError> {
+        let read = self.file.read_exact(buffer);
+        read.map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: io::Error) -> RecordingError {
+        RecordingError::Read {
+            path: self.path.clone(),
+            source,
+        }
+    }
+
+    pub(crate) fn damaged(&self, reason: String) -> RecordingError {
+        RecordingError::Damaged {
+            path: self.path.clone(),
+            at: self.at,
+            reason,
+        }
+    }
+}
+
+fn not_this_format(path: &Path, found: &[u8]) -> RecordingError {
+    let path = path.to_owned();
+    let text = String::from_utf8_lossy(found);
+    match text.strip_prefix(NAME) {
+        Some(version) if !version.is_empty() => RecordingError::Format {
+            path,
+            found: version.trim_end().to_owned(),
+            supported: FORMAT,
+        },
+        _ => RecordingError::Foreign { path },
+    }
+}
+
+fn inflate(payload: &[u8]) -> Result<Frame, String> {
+    let (base, rest) = payload.split_first_chunk::<8>().ok_or("a block without a time")?;
+    let (length, deflated) = rest.split_first_chunk::<4>().ok_or("a block without a length")?;
+    let length = u32::from_le_bytes(*length) as usize;
+    if length > MAX_BLOCK_BYTES {
+        return Err(format!("a block of {length} bytes"));
+    }
+    let mut records = Vec::with_capacity(length);
+    let mut deflate = DeflateDecoder::new(deflated).take(length as u64 + 1);
+    let read = deflate.read_to_end(&mut records);
+    read.map_err(|error| format!("a block that cannot be inflated: {error}"))?;
+    if records.len() != length {
+        return Err("a block of another length than stated".to_owned());
+    }
+    Ok(Frame::Block {
+        base: u64::from_le_bytes(*base),
+        records,
+    })
+}

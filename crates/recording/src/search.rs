@@ -1,0 +1,172 @@
+//! Questions about a recording: which versions an object had, what differs between two moments, when something came true.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use watchkeeper_meta::{ObjectKey, Resource};
+use watchkeeper_wire::Object;
+use watchkeeper_wire::schema::resources;
+
+use crate::RecordingError;
+use crate::entry::{Entry, What};
+use crate::reader::{Moment, Recording};
+use crate::state::State;
+
+/// An object that differs between two moments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectDiff {
+    /// Of which resource.
+    pub resource: Resource,
+    /// Which object.
+    pub key: ObjectKey,
+    /// Its state at the first moment; `None` if it did not exist.
+    pub old: Option<Object>,
+    /// Its state at the second one.
+    pub new: Option<Object>,
+}
+
+/// When a recording begins and ends.
+#[derive(Clone, Debug, Default)]
+pub struct Span {
+    /// The time of the first entry.
+    pub first: Option<Entry>,
+    /// The time of the last one.
+    pub last: Option<Entry>,
+}
+
+impl Recording {
+    /// The first and the last entry.
+    pub fn span(&self) -> Result<Span, RecordingError> {
+        let mut span = Span::default();
+        for entry in self.entries() {
+            let entry = entry?;
+            span.first.get_or_insert_with(|| entry.clone());
+            span.last = Some(entry);
+        }
+        Ok(span)
+    }
+
+    /// The resources that were recorded, each once.
+    pub fn resources(&self) -> Result<Vec<Resource>, RecordingError> {
+        let (mut names, mut found) = (BTreeSet::new(), Vec::new());
+        for entry in self.entries() {
+            let entry = entry?;
+            if matches!(entry.what, What::Began)
+                && names.insert(entry.stream.resource.group_resource().to_string())
+            {
+                found.push(entry.stream.resource.clone());
+            }
+        }
+        Ok(found)
+    }
+
+    /// The recorded resource that a word stands for: `pods`, `pod`, `po`, `deployments.apps`.
+    pub fn resource(&self, word: &str) -> Result<Option<Resource>, RecordingError> {
+        let recorded = self.resources()?;
+        Ok(recorded.into_iter().find(|resource| is_called(resource, word)))
+    }
+
+    /// Every version of an object, and the gaps in which there may be more. An object that several streams show is told
+    /// once.
+    pub fn versions(&self, resource: &Resource, key: &ObjectKey) -> Result<Vec<Entry>, RecordingError> {
+        let (mut seen, mut found) = (HashSet::new(), Vec::new());
+        let mut is_known = false;
+        for entry in self.entries() {
+            let entry = entry?;
+            if entry.stream.resource.group_resource() != resource.group_resource() {
+                continue;
+            }
+            let is_wanted = match entry.key() {
+                Some(other) => other == *key,
+                // Other streams show other objects.
+                None => is_known && matches!(entry.what, What::Gap(_) | What::Ended(_)),
+            };
+            if !is_wanted {
+                continue;
+            }
+            let what = (entry.what.word(), entry.revision, entry.key());
+            is_known |= entry.object().is_some();
+            if entry.object().is_none() || seen.insert(what) {
+                found.push(entry);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The objects that differ between two moments, in the order of resource, namespace and name.
+    pub fn diff(&self, from: &Moment, to: &Moment) -> Result<Vec<ObjectDiff>, RecordingError> {
+        let (old, new) = (self.state_at(from)?, self.state_at(to)?);
+        Ok(diff(&old, &new))
+    }
+
+    /// The events at which a condition became true for an object: it holds after the event, and did not before.
+    pub fn became(
+        &self,
+        resource: &Resource,
+        key: Option<&ObjectKey>,
+        mut holds: impl FnMut(&Object) -> bool,
+    ) -> Result<Vec<Entry>, RecordingError> {
+        let (mut held, mut found) = (HashSet::new(), Vec::new());
+        for entry in self.entries() {
+            let entry = entry?;
+            let is_of_resource = entry.stream.resource.group_resource() == resource.group_resource();
+            let Some(object) = entry.object().filter(|_| is_of_resource) else {
+                continue;
+            };
+            let name = object.key();
+            if key.is_some_and(|key| *key != name) {
+                continue;
+            }
+            let is_deleted = matches!(entry.what, What::Deleted { .. });
+            match !is_deleted && holds(object) {
+                true if held.insert(name) => found.push(entry),
+                true => {}
+                false => drop(held.remove(&object.key())),
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The objects that differ between two states.
+fn diff(old: &State, new: &State) -> Vec<ObjectDiff> {
+    let resources: BTreeMap<String, Resource> = old
+        .streams()
+        .chain(new.streams())
+        .map(|held| {
+            let resource = held.stream.resource.clone();
+            (resource.group_resource().to_string(), resource)
+        })
+        .collect();
+    let mut found = Vec::new();
+    for resource in resources.into_values() {
+        let (before, after) = (old.objects_of(&resource), new.objects_of(&resource));
+        let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+        for key in keys {
+            let (old, new) = (before.get(key).copied(), after.get(key).copied());
+            if old.map(Object::bytes) != new.map(Object::bytes) {
+                found.push(ObjectDiff {
+                    resource: resource.clone(),
+                    key: key.clone(),
+                    old: old.cloned(),
+                    new: new.cloned(),
+                });
+            }
+        }
+    }
+    found
+}
+
+/// True if people call a resource so. Short names are those of built-in kinds.
+fn is_called(resource: &Resource, word: &str) -> bool {
+    let word = word.to_ascii_lowercase();
+    let (name, group) = match word.split_once('.') {
+        Some((name, group)) => (name, Some(group)),
+        None => (word.as_str(), None),
+    };
+    if group.is_some_and(|group| group != resource.group) {
+        return false;
+    }
+    let builtin = resources::by_plural(&resource.group, &resource.version, &resource.plural);
+    let is_short = builtin.is_some_and(|builtin| builtin.short_names.iter().any(|short| short == name));
+    resource.plural == name || resource.kind.to_ascii_lowercase() == name || is_short
+}

@@ -1,0 +1,228 @@
+//! From entries, which are in the order in which the recorder heard of them, to changes in the order of versions.
+//!
+//! Streams begin with lists at different versions. The history is complete from the latest of these on, the *floor*;
+//! whatever happened before is the state there. Of a gap, the differences are told that the recorder found afterwards.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::SystemTime;
+
+use serde_json::json;
+use watchkeeper_meta::{Resource, Scope, Time};
+use watchkeeper_recording::{Entry, Moment, Recording, What};
+use watchkeeper_registry::{ImportError, key_of, prefix_of, stored_form};
+use watchkeeper_storage::{ImportedChange, Key, Revision, Snapshot};
+
+use crate::ReplayError;
+
+/// What is completed has been there for ever.
+const BEFORE_ALL: Revision = Revision::new(1);
+
+/// All changes of a recording.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    /// In the order of their revisions.
+    pub(crate) changes: Vec<ImportedChange>,
+    /// The first version that is recorded.
+    pub(crate) first: u64,
+    /// The version from which on nothing is missing but for gaps.
+    pub(crate) floor: u64,
+    /// What this server does not have.
+    pub(crate) left_out: BTreeMap<String, usize>,
+    /// When which version was reached, in order.
+    reached: Vec<(Time, u64)>,
+    /// The prefixes of resources that were recorded as a whole.
+    whole: BTreeSet<String>,
+    namespaces: BTreeSet<String>,
+    /// The keys that streams hold, for streams that end.
+    held: BTreeMap<std::sync::Arc<str>, BTreeSet<Key>>,
+    /// The streams that have not said for the first time that they are complete.
+    listing: BTreeSet<std::sync::Arc<str>>,
+    /// True once all streams of the beginning are complete.
+    is_begun: bool,
+}
+
+impl History {
+    pub(crate) fn read(recording: &Recording) -> Result<Self, ReplayError> {
+        let mut history = Self {
+            first: u64::MAX,
+            ..Self::default()
+        };
+        for entry in recording.entries() {
+            history.take(&entry?)?;
+        }
+        if history.first == u64::MAX {
+            history.first = history.floor;
+        }
+        history.changes.sort_by_key(|change| change.revision);
+        Ok(history)
+    }
+
+    fn take(&mut self, entry: &Entry) -> Result<(), ReplayError> {
+        let stream = &entry.stream;
+        match &entry.what {
+            What::Began => {
+                self.listing.insert(stream.name.clone());
+                let is_whole =
+                    stream.namespace.is_empty() && stream.labels.is_empty() && stream.fields.is_empty();
+                if let (true, Ok(prefix)) = (is_whole, prefix_of(&stream.resource)) {
+                    self.whole.insert(prefix);
+                }
+            }
+            What::Synced(_) => self.synced(entry),
+            What::Ended(_) => self.end(entry),
+            _ => {}
+        }
+        if let Some(revision) = entry.revision
+            && !matches!(entry.what, What::Gap(_) | What::Listed(_))
+        {
+            let latest = self.latest().max(revision);
+            self.reached.push((entry.time, latest));
+        }
+        match self.change(entry) {
+            Err(ReplayError::Object(ImportError::NoResource(kind))) => {
+                *self.left_out.entry(kind).or_default() += 1;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn latest(&self) -> u64 {
+        self.reached.last().map_or(0, |(_, revision)| *revision)
+    }
+
+    /// A stream is complete for the first time. One that began when others were complete has nothing before.
+    fn synced(&mut self, entry: &Entry) {
+        let is_first = self.listing.remove(&entry.stream.name);
+        let Some(revision) = entry.revision.filter(|_| is_first) else {
+            return;
+        };
+        self.first = self.first.min(revision);
+        if !self.is_begun {
+            self.floor = self.floor.max(revision);
+            self.is_begun = self.listing.is_empty();
+        }
+    }
+
+    fn change(&mut self, entry: &Entry) -> Result<(), ReplayError> {
+        let (Some(object), Some(revision)) = (entry.object(), entry.revision) else {
+            return Ok(());
+        };
+        let resource = &entry.stream.resource;
+        let (key, value) = match &entry.what {
+            What::Deleted { .. } => (key_of(resource, object.namespace(), object.name())?, None),
+            _ => {
+                let mut value = object.to_value()?;
+                value["kind"] = json!(object.kind());
+                value["apiVersion"] = json!(object.api_version());
+                let stored = stored_form(resource, value)?;
+                (stored.key, Some(stored.value))
+            }
+        };
+        if resource.scope == Scope::Namespaced {
+            self.namespaces.insert(object.namespace().to_owned());
+        }
+        let key: Key = key.into();
+        let held = self.held.entry(entry.stream.name.clone()).or_default();
+        match value.is_some() {
+            true => held.insert(key.clone()),
+            false => held.remove(&key),
+        };
+        self.changes.push(ImportedChange {
+            revision: Revision::new(revision),
+            key,
+            value,
+            written_at: entry.time.into(),
+        });
+        Ok(())
+    }
+
+    /// The objects of a stream that ended are gone, as far as anybody knows.
+    fn end(&mut self, entry: &Entry) {
+        let revision = Revision::new(self.latest());
+        let held = self.held.remove(&entry.stream.name).unwrap_or_default();
+        self.changes.extend(held.into_iter().map(|key| ImportedChange {
+            revision,
+            key,
+            value: None,
+            written_at: entry.time.into(),
+        }));
+    }
+
+    /// Adds what a cluster has and the recording does not: kinds that were not recorded, and the namespaces of objects.
+    pub(crate) fn complete(&mut self, bare: &Snapshot) -> Result<(), ReplayError> {
+        let known: BTreeSet<Key> = self.changes.iter().map(|change| change.key.clone()).collect();
+        let namespaces = Resource::cluster("", "v1", "Namespace", "namespaces");
+        let mut added = Vec::new();
+        let is_recorded =
+            |key: &Key| known.contains(key) || self.whole.iter().any(|prefix| key.starts_with(prefix));
+        for found in bare.iter().filter(|found| !is_recorded(&found.key)) {
+            added.push(completed(found.key, found.value));
+        }
+        if !self.whole.contains(&prefix_of(&namespaces)?) {
+            for name in &self.namespaces {
+                let namespace = stored_form(&namespaces, namespace(name))?;
+                let key: Key = namespace.key.into();
+                if !known.contains(&key) && bare.get(&key).is_none() {
+                    added.push(completed(key, namespace.value));
+                }
+            }
+        }
+        added.append(&mut self.changes);
+        self.changes = added;
+        Ok(())
+    }
+
+    /// The version that was reached at a moment.
+    pub(crate) fn revision_at(&self, moment: &Moment) -> u64 {
+        match moment {
+            Moment::Revision(revision) => *revision,
+            // A list that was interrupted has objects and no version.
+            Moment::End => {
+                let last = self.changes.last().map_or(0, |change| change.revision.get());
+                self.latest().max(last)
+            }
+            Moment::Time(time) => {
+                let count = self.reached.partition_point(|(reached, _)| reached <= time);
+                count.checked_sub(1).map_or(0, |last| self.reached[last].1)
+            }
+        }
+    }
+
+    /// The time at which a version was reached.
+    pub(crate) fn time_of(&self, revision: u64, moment: &Moment) -> Time {
+        if let Moment::Time(time) = moment {
+            return *time;
+        }
+        let count = self.reached.partition_point(|(_, reached)| *reached <= revision);
+        let last = count.checked_sub(1).map(|last| self.reached[last].0);
+        last.or_else(|| self.reached.first().map(|(time, _)| *time))
+            .unwrap_or_default()
+    }
+}
+
+fn completed(key: Key, value: bytes::Bytes) -> ImportedChange {
+    ImportedChange {
+        revision: BEFORE_ALL,
+        key,
+        value: Some(value),
+        written_at: SystemTime::UNIX_EPOCH,
+    }
+}
+
+/// A namespace that must have existed, because objects were in it.
+fn namespace(name: &str) -> serde_json::Value {
+    json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {
+            "name": name,
+            "uid": format!("00000000-0000-4000-8000-{:012x}", name.bytes().fold(7_u64, |hash, byte| {
+                hash.wrapping_mul(31).wrapping_add(u64::from(byte)) & 0xffff_ffff_ffff
+            })),
+            "creationTimestamp": "1970-01-01T00:00:00Z",
+            "labels": {"kubernetes.io/metadata.name": name},
+        },
+        "spec": {"finalizers": ["kubernetes"]},
+        "status": {"phase": "Active"},
+    })
+}

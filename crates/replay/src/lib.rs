@@ -1,0 +1,146 @@
+//! An API server whose past is a recording.
+//!
+//! ```text
+//! recording ─▶ history (changes in the order of versions) ─▶ Replay ─▶ server: lists, watches, writes
+//!                                                            └ the rest, played at any speed
+//! ```
+//!
+//! Clients list and watch with the original resourceVersions, uids and times. The server can be written to: new writes
+//! get later versions, and from the first one on the cluster has a history of its own, so the rest of the recording is
+//! not played into it.
+//!
+//! What the recording does not have is completed: kinds that were not recorded are as in a new cluster, and the
+//! namespaces of recorded objects exist. All recorded versions are in memory.
+
+mod history;
+mod play;
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use watchkeeper_meta::Time;
+use watchkeeper_recording::{Moment, Recording, RecordingError};
+use watchkeeper_registry::ImportError;
+use watchkeeper_server::{Builder, Server, StartError};
+use watchkeeper_storage::{ImportedChange, Revision, Snapshot};
+
+use crate::history::History;
+
+pub use play::{Played, Player, Speed};
+
+/// Why a recording cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The recording cannot be read.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// An object cannot be stored.
+    #[error("an object of the recording cannot be replayed")]
+    Object(#[from] ImportError),
+    /// An object cannot be read.
+    #[error("an object of the recording cannot be read")]
+    Wire(#[from] watchkeeper_wire::WireError),
+    /// The server does not start.
+    #[error("the server cannot start")]
+    Start(#[from] StartError),
+    /// The recording begins later.
+    #[error("{asked} is before the recording, which is complete from version {from} on")]
+    TooEarly {
+        /// What was asked for.
+        asked: String,
+        /// Where the recording begins.
+        from: u64,
+    },
+}
+
+/// A recording that is ready to be served as of a moment.
+#[derive(Debug)]
+pub struct Replay {
+    snapshot: Snapshot,
+    /// The changes after the moment.
+    rest: Vec<ImportedChange>,
+    /// The time of the moment.
+    time: Time,
+    left_out: BTreeMap<String, usize>,
+}
+
+impl Replay {
+    /// Reads a recording up to a moment: there the server begins.
+    pub async fn load(recording: &Recording, at: &Moment) -> Result<Self, ReplayError> {
+        let bare = bare_cluster().await?;
+        let mut history = History::read(recording)?;
+        history.complete(&bare)?;
+        let fork = history.revision_at(at);
+        let floor = history.floor.min(fork);
+        if fork < history.first {
+            return Err(ReplayError::TooEarly {
+                asked: at.to_string(),
+                from: history.first,
+            });
+        }
+        let time = history.time_of(fork, at);
+        let later = history
+            .changes
+            .partition_point(|change| change.revision.get() <= fork);
+        let rest = history.changes.split_off(later);
+        Ok(Self {
+            snapshot: Snapshot::import(Revision::new(floor), Revision::new(fork), history.changes),
+            rest,
+            time,
+            left_out: history.left_out,
+        })
+    }
+
+    /// Begins to describe the server.
+    pub fn server(&self) -> Builder {
+        Server::builder().replay_of(&self.snapshot)
+    }
+
+    /// What the server begins with.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// The version of the cluster where the server begins.
+    pub fn revision(&self) -> u64 {
+        self.snapshot.revision().get()
+    }
+
+    /// The time of the recording where the server begins.
+    pub fn time(&self) -> Time {
+        self.time
+    }
+
+    /// The kinds that this server does not have, and how many of their versions are left out.
+    pub fn left_out(&self) -> &BTreeMap<String, usize> {
+        &self.left_out
+    }
+
+    /// What comes after the beginning, to be played into the server up to another moment.
+    pub fn player(self, until: &Moment) -> Player {
+        let end = match until {
+            Moment::End => self.rest.len(),
+            Moment::Revision(revision) => self
+                .rest
+                .partition_point(|change| change.revision.get() <= *revision),
+            Moment::Time(time) => {
+                let until = SystemTime::from(*time);
+                self.rest
+                    .iter()
+                    .position(|change| change.written_at > until)
+                    .unwrap_or(self.rest.len())
+            }
+        };
+        let mut rest = self.rest;
+        rest.truncate(end);
+        Player::new(rest, self.time)
+    }
+}
+
+/// What every cluster has.
+async fn bare_cluster() -> Result<Snapshot, ReplayError> {
+    let server = Server::builder().in_memory().start().await?;
+    let snapshot = server.registry().store().snapshot();
+    server.shutdown().await;
+    Ok(snapshot)
+}

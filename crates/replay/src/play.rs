@@ -1,0 +1,118 @@
+//! Plays the rest of a recording into a running server.
+
+use std::collections::VecDeque;
+use std::time::{Duration, SystemTime};
+
+use watchkeeper_meta::Time;
+use watchkeeper_registry::Registry;
+use watchkeeper_storage::{ImportedChange, WriteError};
+
+/// How fast a recording is played.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Speed {
+    /// So many times as fast as it was recorded.
+    Times(f64),
+    /// Without a pause.
+    Max,
+}
+
+/// What has become of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Played {
+    /// The changes of this version were applied, which were recorded at this time.
+    Step {
+        /// The version.
+        revision: u64,
+        /// When it was recorded.
+        time: Time,
+        /// How many changes it had.
+        changes: usize,
+    },
+    /// Somebody has written to the server, which has a history of its own from there on: nothing more is played.
+    Forked,
+    /// There is nothing left.
+    Ended,
+}
+
+/// The rest of a recording.
+#[derive(Debug)]
+pub struct Player {
+    rest: VecDeque<ImportedChange>,
+    /// The time of the recording that was played last.
+    time: SystemTime,
+}
+
+impl Player {
+    pub(crate) fn new(rest: Vec<ImportedChange>, time: Time) -> Self {
+        Self {
+            rest: rest.into(),
+            time: time.into(),
+        }
+    }
+
+    /// How many changes are left.
+    pub fn len(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// True if there is nothing left.
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// Applies the changes of the next version, at once.
+    pub async fn step(&mut self, registry: &Registry) -> Result<Played, WriteError> {
+        let Some(first) = self.rest.front() else {
+            return Ok(Played::Ended);
+        };
+        let revision = first.revision;
+        let count = self
+            .rest
+            .iter()
+            .take_while(|change| change.revision == revision)
+            .count();
+        let changes: Vec<_> = self.rest.drain(..count).collect();
+        let time = changes
+            .iter()
+            .map(|change| change.written_at)
+            .max()
+            .unwrap_or(self.time);
+        self.time = self.time.max(time);
+        match registry.import(changes).await {
+            Ok(_) => Ok(Played::Step {
+                revision: revision.get(),
+                time: time.into(),
+                changes: count,
+            }),
+            Err(WriteError::Past { .. }) => {
+                self.rest.clear();
+                Ok(Played::Forked)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits as long as the recording did before its next version, at a speed. Runs on tokio's clock.
+    pub async fn pause(&self, speed: Speed) {
+        let (Some(next), Speed::Times(times)) = (self.rest.front(), speed) else {
+            return;
+        };
+        let gap = next
+            .written_at
+            .duration_since(self.time)
+            .unwrap_or(Duration::ZERO);
+        let pause = gap.as_secs_f64() / times.max(f64::MIN_POSITIVE);
+        tokio::time::sleep(Duration::try_from_secs_f64(pause).unwrap_or(Duration::MAX)).await;
+    }
+
+    /// Plays everything that is left; says whether somebody wrote meanwhile.
+    pub async fn play(&mut self, registry: &Registry, speed: Speed) -> Result<Played, WriteError> {
+        loop {
+            self.pause(speed).await;
+            match self.step(registry).await? {
+                Played::Step { .. } => {}
+                end => return Ok(end),
+            }
+        }
+    }
+}
