@@ -1,0 +1,321 @@
+// One page: what the cluster has, what happens in it, live.
+
+import { $, element, age, clock, fullName, changes } from "./dom.js";
+import { Timeline } from "./timeline.js";
+
+const KEPT_ENTRIES = 5_000;
+const SHOWN_ENTRIES = 300;
+const PAGE = 100;
+const TABS = ["objects", "events", "timeline", "owners"];
+
+const state = { kinds: [], entries: [], kind: null, tab: "objects", paused: false, next: 0, missed: 0, offset: 0, row: 0, detail: null, revision: -1, waiting: false };
+const timeline = new Timeline((entry) => openDetail(entry.stream, entry.namespace, entry.name, true));
+
+// The stream of kinds and changes. The browser connects again by itself; `after` says what it has seen.
+function connect() {
+  const source = new EventSource(`/api/stream?after=${state.next}`);
+  source.onmessage = (message) => {
+    const news = JSON.parse(message.data);
+    state.next = news.next;
+    state.missed += news.missed;
+    state.kinds = news.kinds;
+    state.entries.push(...news.entries);
+    state.entries.splice(0, Math.max(0, state.entries.length - KEPT_ENTRIES));
+    if (!state.kind && state.kinds.length) choose(location.hash.slice(1) || firstKind());
+    if (!state.paused) show(news.entries.length > 0);
+    status();
+  };
+  source.onerror = () => {
+    $("status").textContent = "the connection to watchkeeper is lost; trying again";
+    source.close();
+    setTimeout(connect, 1_000);
+  };
+}
+
+const firstKind = () => (state.kinds.find((kind) => kind.name === "pods") ?? state.kinds[0]).name;
+
+function status() {
+  const count = (wanted) => state.kinds.filter((kind) => kind.state === wanted).length;
+  const objects = state.kinds.reduce((sum, kind) => sum + kind.count, 0);
+  const rate = state.kinds.reduce((sum, kind) => sum + kind.rate, 0);
+  const parts = [`${objects} objects of ${state.kinds.length} kinds`, `${rate.toFixed(1)} changes/s`];
+  if (count("syncing")) parts.push(`${count("syncing")} syncing`);
+  if (count("failing")) parts.push(`${count("failing")} failing`);
+  if (state.paused) parts.push("paused");
+  const text = parts.join(" · ");
+  if ($("status").textContent !== text) $("status").textContent = text;
+}
+
+function show(hasNews) {
+  showKinds();
+  showNamespaces();
+  if (state.tab === "objects") loadTable();
+  if (state.tab === "events" && hasNews) showLog();
+  if (state.tab === "timeline") timeline.show(state.entries.filter(isWanted));
+  if (state.tab === "owners" && hasNews) loadOwners();
+  if (state.detail && hasNews) refreshDetail();
+}
+
+function showKinds() {
+  const list = $("kinds");
+  const rows = state.kinds.filter((kind) => kind.count || kind.events || kind.state !== "live" || kind.name === state.kind).map((kind) => {
+    const note = kind.state === "failing" ? kind.reason : kind.state;
+    const button = element(
+      "button",
+      { type: "button", "aria-current": kind.name === state.kind ? "true" : null, title: note, onclick: () => choose(kind.name) },
+      element("span", { class: `dot ${kind.state}`, role: "img", "aria-label": kind.state }),
+      element("span", { class: "kind" }, kind.name),
+      element("span", { class: "rate" }, kind.rate >= 0.1 ? `${kind.rate.toFixed(1)}/s` : ""),
+      element("span", { class: "count" }, String(kind.count)),
+    );
+    return element("li", {}, button, kind.state === "failing" ? element("p", { class: "reason" }, kind.reason) : null);
+  });
+  const focused = document.activeElement?.closest("#kinds li");
+  const at = focused ? [...list.children].indexOf(focused) : -1;
+  list.replaceChildren(...rows);
+  if (at >= 0) list.children[at]?.querySelector("button")?.focus();
+  const select = $("kind-select");
+  if (select.options.length !== state.kinds.length) {
+    select.replaceChildren(...state.kinds.map((kind) => element("option", { value: kind.name }, kind.name)));
+  }
+  select.value = state.kind;
+}
+
+function showNamespaces() {
+  const known = new Set(state.entries.map((entry) => entry.namespace).filter(Boolean));
+  for (const name of state.namespaces ?? []) known.add(name);
+  const select = $("namespace");
+  const wanted = ["", ...[...known].sort()];
+  if (wanted.length !== select.options.length) {
+    const value = select.value;
+    select.replaceChildren(...wanted.map((name) => element("option", { value: name }, name || "all")));
+    select.value = value;
+  }
+}
+
+async function fetchJson(path, parameters) {
+  const answer = await fetch(`${path}?${new URLSearchParams(parameters)}`);
+  if (!answer.ok) throw new Error(await answer.text());
+  return answer.json();
+}
+
+function choose(kind) {
+  state.kind = kind;
+  state.offset = 0;
+  state.row = 0;
+  state.revision = -1;
+  history.replaceState(null, "", `#${kind}`);
+  show(true);
+}
+
+async function loadTable() {
+  if (state.waiting || !state.kind) return;
+  state.waiting = true;
+  const asked = state.kind;
+  try {
+    const table = await fetchJson("/api/table", { kind: asked, namespace: $("namespace").value, filter: $("filter").value, offset: state.offset, limit: PAGE });
+    if (asked === state.kind) showTable(table);
+    if (!table.synced && !table.failure) setTimeout(loadTable, 150);
+  } catch (error) {
+    $("table-note").textContent = error.message;
+  } finally {
+    state.waiting = false;
+    if (asked !== state.kind) loadTable();
+  }
+}
+
+function showTable(table) {
+  const columns = (table.columns ?? []).map((column, index) => ({ ...column, index })).filter((column) => column.priority === 0);
+  const spread = table.rows.some((row) => row.namespace) && !$("namespace").value;
+  const head = columns.map((column) => element("th", { scope: "col", title: column.description }, column.name));
+  if (spread) head.unshift(element("th", { scope: "col" }, "Namespace"));
+  $("table").tHead.replaceChildren(element("tr", {}, ...head));
+  state.row = Math.min(state.row, Math.max(0, table.rows.length - 1));
+  const rows = table.rows.map((row, number) => {
+    const cells = columns.map((column) => {
+      const text = column.index === row.age && row.created ? age(Date.now() - row.created) : String(row.cells[column.index] ?? "");
+      return element("td", { class: column.type === "integer" ? "number" : "" }, text);
+    });
+    if (spread) cells.unshift(element("td", {}, row.namespace));
+    return element("tr", { tabindex: number === state.row ? "0" : "-1", onclick: () => openDetail(state.kind, row.namespace, row.name), onfocus: () => (state.row = number) }, ...cells);
+  });
+  const body = $("table").tBodies[0];
+  const hadFocus = body.contains(document.activeElement);
+  body.replaceChildren(...rows);
+  if (hadFocus) rows[state.row]?.focus({ preventScroll: true });
+  const known = state.kinds.find((kind) => kind.name === state.kind);
+  $("table-note").textContent = table.failure ?? (!table.synced ? "loading…" : table.total ? "" : `no ${known?.name ?? "objects"} here`);
+  const last = Math.min(state.offset + PAGE, table.total);
+  $("page-note").textContent = table.total ? `${state.offset + 1}–${last} of ${table.total}` : "";
+  $("page-back").disabled = state.offset === 0;
+  $("page-on").disabled = last >= table.total;
+  state.namespaces = new Set([...(state.namespaces ?? []), ...table.rows.map((row) => row.namespace).filter(Boolean)]);
+}
+
+const isWanted = (entry) => {
+  const namespace = $("namespace").value;
+  const filter = $("filter").value.toLowerCase();
+  if (namespace && entry.namespace !== namespace) return false;
+  if (!filter) return true;
+  const text = `${entry.stream} ${entry.type} ${entry.namespace ?? ""}/${entry.name ?? ""} ${entry.who ?? ""} ${(entry.changes ?? []).map((change) => change.path).join(" ")}`;
+  return text.toLowerCase().includes(filter);
+};
+
+function logLine(entry) {
+  const what = entry.name
+    ? element("button", { type: "button", class: "link", onclick: () => openDetail(entry.stream, entry.namespace, entry.name, true) }, `${entry.stream} ${fullName(entry)}`)
+    : element("span", {}, `${entry.stream}: ${entry.reason}`);
+  return element(
+    "li",
+    { class: entry.type },
+    element("time", { datetime: new Date(entry.at).toISOString() }, clock(entry.at)),
+    " ",
+    element("strong", {}, entry.type),
+    " ",
+    what,
+    entry.who ? element("span", { class: "dim" }, ` by ${entry.who}`) : null,
+    entry.inferred ? element("span", { class: "dim" }, " (found by comparison; final state unknown)") : null,
+    entry.type === "MODIFIED" ? changes(entry) : null,
+  );
+}
+
+function showLog() {
+  const wanted = state.entries.filter(isWanted);
+  const shown = wanted.slice(-SHOWN_ENTRIES).reverse();
+  $("log").replaceChildren(...shown.map(logLine));
+  const parts = [`${wanted.length} changes`];
+  if (shown.length < wanted.length) parts.push(`the newest ${shown.length} are shown`);
+  if (state.missed) parts.push(`${state.missed} were too many to keep`);
+  $("log-note").textContent = wanted.length ? parts.join(", ") : "nothing has changed since this page was opened";
+}
+
+function branch(node) {
+  const button = element("button", { type: "button", class: "link", onclick: () => openDetail(node.stream, node.namespace, node.name) }, `${node.kind} ${node.name}`);
+  if (!node.children.length) return element("li", {}, button);
+  return element("li", {}, element("details", { open: "" }, element("summary", {}, button, element("span", { class: "dim" }, ` ${node.children.length}`)), element("ul", {}, ...node.children.map(branch))));
+}
+
+async function loadOwners() {
+  const forest = await fetchJson("/api/tree", { namespace: $("namespace").value });
+  const filter = $("filter").value.toLowerCase();
+  const has = (node) => `${node.kind} ${node.name}`.toLowerCase().includes(filter) || node.children.some(has);
+  const roots = forest.roots.filter(has);
+  const spaces = Map.groupBy ? Map.groupBy(roots, (root) => root.namespace) : roots.reduce((map, root) => map.set(root.namespace, [...(map.get(root.namespace) ?? []), root]), new Map());
+  $("forest").replaceChildren(...[...spaces].map(([namespace, trees]) => element("section", {}, element("h3", {}, namespace || "cluster"), element("ul", { class: "tree" }, ...trees.map(branch)))));
+  $("owners-note").textContent = roots.length ? (forest.left_out ? `${forest.left_out} objects did not fit` : "") : "no object here owns another";
+}
+
+async function openDetail(stream, namespace, name, withHistory = false) {
+  state.detail = { kind: stream, namespace: namespace ?? "", name };
+  $("detail").hidden = false;
+  $("detail-title").textContent = `${stream} ${fullName({ namespace, name })}`;
+  showHistory(withHistory);
+  await refreshDetail();
+  $("detail-close").focus();
+}
+
+async function refreshDetail() {
+  try {
+    const found = await fetchJson("/api/object", state.detail);
+    $("yaml").textContent = found.yaml ?? "This object is gone. Its history is kept while it is recent.";
+    $("history").replaceChildren(...found.history.reverse().map(logLine));
+    if (!found.history.length) $("history").append(element("li", {}, "It has not changed since watchkeeper began to look."));
+  } catch (error) {
+    $("yaml").textContent = error.message;
+  }
+}
+
+function showHistory(wanted) {
+  $("history").hidden = !wanted;
+  $("yaml").hidden = wanted;
+  $("show-history").setAttribute("aria-pressed", String(wanted));
+  $("show-yaml").setAttribute("aria-pressed", String(!wanted));
+}
+
+function closeDetail() {
+  $("detail").hidden = true;
+  state.detail = null;
+  $("table").tBodies[0].rows[state.row]?.focus();
+}
+
+function openTab(name) {
+  state.tab = name;
+  for (const tab of TABS) {
+    $(tab).hidden = tab !== name;
+    $(`tab-${tab}`).setAttribute("aria-selected", String(tab === name));
+    $(`tab-${tab}`).tabIndex = tab === name ? 0 : -1;
+  }
+  show(true);
+}
+
+function pause() {
+  state.paused = !state.paused;
+  $("pause").setAttribute("aria-pressed", String(state.paused));
+  $("pause").textContent = state.paused ? "Go on" : "Pause";
+  timeline.go(state.paused ? Date.now() - 1 : null);
+  if (!state.paused) show(true);
+  status();
+}
+
+function moveRow(step) {
+  const rows = $("table").tBodies[0].rows;
+  if (!rows.length) return;
+  state.row = Math.min(rows.length - 1, Math.max(0, state.row + step));
+  rows[state.row].focus();
+}
+
+function moveKind(step) {
+  const shown = [...$("kinds").querySelectorAll(".kind")].map((span) => span.textContent);
+  const next = shown[shown.indexOf(state.kind) + step];
+  if (next) choose(next);
+}
+
+function turn(step) {
+  state.offset = Math.max(0, state.offset + step * PAGE);
+  loadTable();
+}
+
+const KEYS = {
+  "/": () => $("filter").focus(),
+  j: () => moveRow(1),
+  k: () => moveRow(-1),
+  ArrowDown: () => moveRow(1),
+  ArrowUp: () => moveRow(-1),
+  "[": () => moveKind(-1),
+  "]": () => moveKind(1),
+  p: pause,
+  "?": () => $("keys").showModal(),
+  Escape: closeDetail,
+};
+TABS.forEach((name, index) => (KEYS[String(index + 1)] = () => openTab(name)));
+
+document.addEventListener("keydown", (event) => {
+  const inField = event.target.matches("input, select, textarea");
+  if (inField && event.key === "Escape") return event.target.blur();
+  if (inField || event.ctrlKey || event.metaKey || event.altKey || $("keys").open) return;
+  if (event.target.matches("[role=tab]") && ["ArrowLeft", "ArrowRight"].includes(event.key)) {
+    const next = TABS[(TABS.indexOf(state.tab) + (event.key === "ArrowRight" ? 1 : TABS.length - 1)) % TABS.length];
+    openTab(next);
+    return $(`tab-${next}`).focus();
+  }
+  if (event.key === "Enter" && event.target.matches("tbody tr")) return event.target.click();
+  if (event.key.startsWith("Arrow") && event.target.closest("#yaml, #history, #log, #forest, #lanes")) return;
+  const act = KEYS[event.key];
+  if (act) {
+    event.preventDefault();
+    act();
+  }
+});
+
+for (const name of TABS) $(`tab-${name}`).onclick = () => openTab(name);
+$("pause").onclick = pause;
+$("help").onclick = KEYS["?"];
+$("detail-close").onclick = closeDetail;
+$("show-yaml").onclick = () => showHistory(false);
+$("show-history").onclick = () => showHistory(true);
+$("page-back").onclick = () => turn(-1);
+$("page-on").onclick = () => turn(1);
+$("kind-select").onchange = (event) => choose(event.target.value);
+for (const id of ["filter", "namespace"]) $(id).oninput = () => { state.offset = 0; show(true); };
+setInterval(() => { if (!state.paused) { if (state.tab === "objects") loadTable(); if (state.tab === "timeline") timeline.draw(); } }, 1_000);
+connect();

@@ -1,0 +1,233 @@
+//! From a cluster to a board.
+//!
+//! One stream per kind, all in one task. Discovery is asked again every [`REDISCOVER_EVERY`], so kinds that are installed
+//! later join and kinds that are removed say so.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use watchkeeper_client::{Client, DiscoveryClient, DiscoveryOptions, Error};
+use watchkeeper_meta::{FieldSelector, LabelSelector, Resource, Scope};
+use watchkeeper_runtime::api_source::ApiSource;
+use watchkeeper_runtime::follow::{Follow, Followed};
+use watchkeeper_runtime::watcher::{Config, Failure};
+
+use crate::board::Board;
+
+/// How often the server is asked for kinds that have come or gone.
+pub const REDISCOVER_EVERY: Duration = Duration::from_secs(30);
+
+/// A board that is fed by somebody else, and word of its changes.
+#[derive(Debug)]
+pub struct Live {
+    board: Mutex<Board>,
+    changed: watch::Sender<u64>,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Self {
+            board: Mutex::default(),
+            changed: watch::Sender::new(0),
+        }
+    }
+}
+
+impl Live {
+    /// Looks at the board. Feeding waits meanwhile: copy what takes long.
+    pub fn read<R>(&self, look: impl FnOnce(&Board) -> R) -> R {
+        look(&self.board.lock())
+    }
+
+    /// Tells the board's revision after changes. Several changes may be told as one.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// Changes the board and tells readers.
+    pub fn update<R>(&self, change: impl FnOnce(&mut Board) -> R) -> R {
+        let mut board = self.board.lock();
+        let result = change(&mut board);
+        let revision = board.revision();
+        drop(board);
+        self.changed.send_replace(revision);
+        result
+    }
+}
+
+/// What to follow.
+#[derive(Clone, Debug, Default)]
+pub struct FeedOptions {
+    /// Only these kinds. If empty: every kind that can be listed and watched, but for Secrets.
+    pub kinds: Vec<Resource>,
+    /// Only this namespace, and no cluster-scoped kinds.
+    pub namespace: Option<String>,
+    /// Only objects with these labels.
+    pub labels: LabelSelector,
+    /// Only objects with these fields.
+    pub fields: FieldSelector,
+    /// Also Secrets, where all kinds are followed.
+    pub secrets: bool,
+}
+
+/// Follows the kinds of a cluster into a board.
+#[derive(Debug)]
+pub struct Feed {
+    live: Arc<Live>,
+    client: Client,
+    discovery: DiscoveryClient,
+    options: FeedOptions,
+    follow: Follow,
+    /// The board's number of each stream.
+    numbers: HashMap<Arc<str>, usize>,
+    retired: BTreeSet<Arc<str>>,
+}
+
+impl Feed {
+    /// Asks the server what it serves. Objects come once it [runs](Self::run).
+    pub async fn new(client: Client, options: FeedOptions) -> Result<Self, Error> {
+        let mut feed = Self {
+            live: Arc::default(),
+            discovery: DiscoveryClient::new(client.clone(), DiscoveryOptions::default()),
+            client,
+            options,
+            follow: Follow::new(),
+            numbers: HashMap::new(),
+            retired: BTreeSet::new(),
+        };
+        match feed.options.kinds.clone() {
+            kinds if kinds.is_empty() => feed.discover().await?,
+            kinds => kinds.into_iter().for_each(|kind| feed.add(kind)),
+        }
+        Ok(feed)
+    }
+
+    /// The board it feeds.
+    pub fn live(&self) -> &Arc<Live> {
+        &self.live
+    }
+
+    /// Feeds the board until it is dropped.
+    pub async fn run(mut self) {
+        let mut again = tokio::time::interval(REDISCOVER_EVERY);
+        again.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        again.tick().await;
+        loop {
+            tokio::select! {
+                followed = self.follow.next() => match followed {
+                    Ok(Some(followed)) => self.note(&followed),
+                    // Every stream has ended for good: the kinds' states say why. Others may come.
+                    Ok(None) => { again.tick().await; self.rediscover().await; }
+                    Err(error) => {
+                        tracing::error!(%error, "the view has ended");
+                        return;
+                    }
+                },
+                _ = again.tick() => self.rediscover().await,
+            }
+        }
+    }
+
+    fn note(&self, followed: &Followed) {
+        let Some(&number) = self.numbers.get(&followed.stream) else {
+            return;
+        };
+        self.live.update(|board| match &followed.what {
+            Ok(event) => board.note(number, event, now()),
+            // One object that cannot be read stops nothing.
+            Err(failure) if failure.unread().is_some() => board.remark(number, &text(failure), now()),
+            Err(failure) => board.fail(number, &text(failure), now()),
+        });
+    }
+
+    async fn rediscover(&mut self) {
+        if self.options.kinds.is_empty()
+            && let Err(error) = self.discover().await
+        {
+            tracing::warn!(%error, "cannot ask for new kinds");
+        }
+    }
+
+    async fn discover(&mut self) -> Result<(), Error> {
+        let found = self.discovery.refresh().await?;
+        let wanted = found
+            .watchable_resources()
+            .filter(|resource| self.is_wanted(resource));
+        let wanted: Vec<Resource> = wanted.cloned().collect();
+        // A group that does not answer has not lost its kinds.
+        if found.failures.is_empty() {
+            self.retire_all_but(&wanted);
+        }
+        for resource in wanted {
+            self.add(resource);
+        }
+        Ok(())
+    }
+
+    /// True for a kind that is followed if nobody names any.
+    fn is_wanted(&self, resource: &Resource) -> bool {
+        let is_secrets = resource.group.is_empty() && resource.plural == "secrets";
+        let is_in_scope = self.options.namespace.is_none() || resource.scope == Scope::Namespaced;
+        is_in_scope && (self.options.secrets || !is_secrets)
+    }
+
+    fn retire_all_but(&mut self, wanted: &[Resource]) {
+        let served: BTreeSet<Arc<str>> = wanted.iter().map(stream_name).collect();
+        for (name, &number) in &self.numbers {
+            if !served.contains(name) && self.retired.insert(name.clone()) {
+                self.live
+                    .update(|board| board.retire(number, "the server no longer has this kind", now()));
+            }
+        }
+    }
+
+    fn add(&mut self, resource: Resource) {
+        let name = stream_name(&resource);
+        self.retired.remove(&name);
+        if self.numbers.contains_key(&name) {
+            return;
+        }
+        let number = self
+            .live
+            .update(|board| board.add(name.clone(), resource.clone()));
+        self.numbers.insert(name.clone(), number);
+        // Managed fields tell who has written; the board keeps the rest only.
+        let mut api = self.client.dynamic(resource).keep_managed_fields();
+        api = match &self.options.namespace {
+            Some(namespace) => api.namespace(namespace),
+            None => api.all_namespaces(),
+        };
+        let (labels, fields) = (self.options.labels.clone(), self.options.fields.clone());
+        let source = ApiSource::selected(api, labels, fields);
+        self.follow.add(&name, Arc::new(source), Config::default());
+    }
+}
+
+/// `deployments.apps`: what people call a kind where several groups may have one of that name.
+fn stream_name(resource: &Resource) -> Arc<str> {
+    resource
+        .group_version_resource()
+        .group_resource()
+        .to_string()
+        .into()
+}
+
+/// The whole chain of causes.
+fn text(failure: &Failure) -> String {
+    let mut text = failure.to_string();
+    let mut cause = std::error::Error::source(failure);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// The wall clock, as far as a test has moved it.
+pub(crate) fn now() -> Timestamp {
+    Timestamp::try_from(watchkeeper_clock::now()).unwrap_or_default()
+}

@@ -1,0 +1,465 @@
+//! One kind as the server's Table, kept up to date.
+//!
+//! A Table has the columns a server thinks people want, for custom kinds too. [`TableSource`] lists and watches in that
+//! form, so the ordinary [`Watcher`] heals the stream; [`Tables`] keeps one such watch per kind somebody looks at and ends
+//! it when nobody has asked for [`KEPT_FOR`].
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes};
+use futures_util::future::FutureExt as _;
+use futures_util::stream::{self, StreamExt as _};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use watchkeeper_client::{Body, BodyError, Client, DynamicApi, Error, SendOptions};
+use watchkeeper_meta::{
+    CollectionRequests, ListMeta, ListOptions, ObjectKey, Resource, ResourceVersion, ResourceVersionMatch,
+    Status, WatchEventKind, WatchOptions, accept,
+};
+use watchkeeper_runtime::watcher::{
+    Answer, Config, Event, Failure, Input, ListRequest, Opening, Source, Versioned, WatchRequest, Watcher,
+};
+use watchkeeper_wire::{Encoding, WatchSplitter};
+
+use crate::age::human;
+
+/// The most one page of a Table may have; 500 large objects stay far below.
+const MAX_PAGE: usize = 64 << 20;
+
+/// How long a Table is kept up to date after somebody last looked at it.
+pub const KEPT_FOR: Duration = Duration::from_secs(60);
+
+/// The most Tables kept at a time. The one nobody has looked at for longest makes room.
+pub const MAX_TABLES: usize = 8;
+
+/// A column of the server's Table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Column {
+    /// Its header.
+    pub name: String,
+    /// `string`, `integer`, `date` …
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Columns above 0 are for wide output.
+    pub priority: i32,
+    /// What it shows.
+    pub description: String,
+}
+
+/// One object as a row.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Which object.
+    pub key: ObjectKey,
+    /// When it was created: ages are told at the moment of reading.
+    pub created: Option<Timestamp>,
+    /// One value per column.
+    pub cells: Vec<Value>,
+    version: Box<str>,
+    /// Set on rows that came with column definitions.
+    columns: Option<Arc<[Column]>>,
+}
+
+impl Row {
+    /// True if the name, the namespace or a text of the row contains `filter`, which is in lower case.
+    pub fn contains(&self, filter: &str) -> bool {
+        let has = |text: &str| text.to_lowercase().contains(filter);
+        filter.is_empty()
+            || has(self.key.name())
+            || has(self.key.namespace())
+            || self.cells.iter().any(|cell| cell.as_str().is_some_and(has))
+    }
+
+    /// A cell as text. Ages are told as of `now`: the server's are of the moment it sent the row.
+    pub fn cell(&self, column: usize, columns: &[Column], now: Timestamp) -> String {
+        if let Some(created) = self.created
+            && columns.get(column).is_some_and(|column| column.name == "Age")
+        {
+            return human(now.as_second() - created.as_second());
+        }
+        match self.cells.get(column) {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        }
+    }
+}
+
+impl Versioned for Row {
+    fn resource_version(&self) -> &str {
+        &self.version
+    }
+}
+
+/// Lists and watches one kind as Tables.
+#[derive(Clone, Debug)]
+pub struct TableSource {
+    api: DynamicApi,
+}
+
+impl TableSource {
+    /// What the API shows, as Tables.
+    pub fn new(api: DynamicApi) -> Self {
+        Self { api }
+    }
+
+    fn requests(&self) -> CollectionRequests<'_> {
+        let requests = match self.api.namespace_name() {
+            "" => CollectionRequests::everywhere(self.api.resource()),
+            namespace => CollectionRequests::in_namespace(self.api.resource(), namespace),
+        };
+        requests.accepting(accept::TABLE)
+    }
+}
+
+impl Source for TableSource {
+    type Object = Row;
+
+    fn list(&self, request: ListRequest) -> Opening<Row> {
+        let named = !request.version.is_unset() && !request.version.is_any();
+        let options = ListOptions {
+            resource_version_match: named.then_some(ResourceVersionMatch::NotOlderThan),
+            resource_version: request.version,
+            limit: request.limit.map(u64::from),
+            continue_token: request.continue_token,
+            ..Default::default()
+        };
+        let (request, client) = (self.requests().list(&options), self.api.client().clone());
+        async move {
+            let request = request.map_err(unreadable)?;
+            let sent = client
+                .send(request.map(Bytes::from), &SendOptions::default())
+                .await;
+            let mut body = sent.map_err(failure)?.into_body();
+            let document = body.collect(MAX_PAGE).await.map_err(broken)?;
+            let table: Document = serde_json::from_slice(&document).map_err(unreadable)?;
+            Ok(page(table))
+        }
+        .boxed()
+    }
+
+    fn watch(&self, request: WatchRequest) -> Opening<Row> {
+        let options = WatchOptions {
+            resource_version: request.version,
+            allow_bookmarks: true,
+            timeout_seconds: Some(request.timeout.as_secs().max(1)),
+            ..Default::default()
+        };
+        let (request, client) = (self.requests().watch(&options), self.api.client().clone());
+        async move {
+            let request = request.map_err(unreadable)?;
+            let sent = SendOptions {
+                watch: true,
+                ..SendOptions::default()
+            };
+            let response = client
+                .send(request.map(Bytes::from), &sent)
+                .await
+                .map_err(failure)?;
+            Ok(events(response.into_body()))
+        }
+        .boxed()
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        self.api.resource().group_resource().to_string().into()
+    }
+
+    /// A streaming list in the form of Tables would save nothing here.
+    fn has_streaming_lists(&self) -> bool {
+        false
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Document {
+    kind: String,
+    metadata: DocumentMetadata,
+    column_definitions: Option<Vec<Column>>,
+    rows: Option<Vec<DocumentRow>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct DocumentMetadata {
+    resource_version: String,
+    #[serde(rename = "continue")]
+    continue_token: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct DocumentRow {
+    cells: Option<Vec<Value>>,
+    object: DocumentObject,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct DocumentObject {
+    metadata: RowMetadata,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RowMetadata {
+    namespace: String,
+    name: String,
+    resource_version: String,
+    creation_timestamp: Option<String>,
+}
+
+fn rows(document: Document) -> impl Iterator<Item = Row> {
+    let columns: Option<Arc<[Column]>> = document
+        .column_definitions
+        .filter(|columns| !columns.is_empty())
+        .map(Into::into);
+    document.rows.unwrap_or_default().into_iter().map(move |row| {
+        let metadata = row.object.metadata;
+        Row {
+            key: ObjectKey::new(&metadata.namespace, &metadata.name),
+            created: metadata.creation_timestamp.and_then(|text| text.parse().ok()),
+            cells: row.cells.unwrap_or_default(),
+            version: metadata.resource_version.into(),
+            columns: columns.clone(),
+        }
+    })
+}
+
+fn page(document: Document) -> Answer<Row> {
+    let end = ListMeta {
+        resource_version: ResourceVersion::new(&*document.metadata.resource_version),
+        continue_token: document.metadata.continue_token.clone(),
+        remaining_item_count: None,
+    };
+    let inputs: Vec<_> = rows(document).map(Input::Item).collect();
+    stream::iter(inputs.into_iter().chain([Input::PageEnd(end)])).boxed()
+}
+
+fn events(body: Body) -> Answer<Row> {
+    let reader = Events {
+        body,
+        splitter: WatchSplitter::new(Encoding::Json),
+        chunk: Bytes::new(),
+    };
+    stream::unfold(Some(reader), |reader| async move {
+        let mut reader = reader?;
+        match reader.next().await {
+            Ok(Some(input)) => Some((input, Some(reader))),
+            Ok(None) => None,
+            Err(failure) => Some((Input::Failed(failure), None)),
+        }
+    })
+    .boxed()
+}
+
+struct Events {
+    body: Body,
+    splitter: WatchSplitter,
+    chunk: Bytes,
+}
+
+impl Events {
+    async fn next(&mut self) -> Result<Option<Input<Row>>, Failure> {
+        loop {
+            if let Some(input) = self.split()? {
+                return Ok(Some(input));
+            }
+            match self.body.chunk().await {
+                Some(chunk) => self.chunk = chunk.map_err(broken)?,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn split(&mut self) -> Result<Option<Input<Row>>, Failure> {
+        let mut rest = &self.chunk[..];
+        let event = self.splitter.next(&mut rest).map_err(unreadable)?;
+        let input = event.map(|raw| input(raw.kind, raw.object.bytes)).transpose()?;
+        let used = self.chunk.len() - rest.len();
+        self.chunk.advance(used);
+        Ok(input)
+    }
+}
+
+fn input(kind: WatchEventKind, bytes: &[u8]) -> Result<Input<Row>, Failure> {
+    if kind == WatchEventKind::Error {
+        let status: Status = serde_json::from_slice(bytes).map_err(unreadable)?;
+        return Ok(Input::Failed(status.into()));
+    }
+    let document: Document = serde_json::from_slice(bytes).map_err(unreadable)?;
+    if kind == WatchEventKind::Bookmark {
+        // A bookmark is a Table with one row, or the bare object.
+        let own = ResourceVersion::new(&*document.metadata.resource_version);
+        let version = match own.is_unset() {
+            true => rows(document).next().map(|row| ResourceVersion::new(row.version)),
+            false => Some(own),
+        };
+        return Ok(Input::Bookmark {
+            version: version.unwrap_or_else(ResourceVersion::unset),
+            ends_initial: false,
+        });
+    }
+    let kind_found = document.kind.clone();
+    let Some(row) = rows(document).next() else {
+        return Err(unreadable(NoTable(kind_found)));
+    };
+    Ok(match kind {
+        WatchEventKind::Added => Input::Added(row),
+        WatchEventKind::Modified => Input::Modified(row),
+        _ => Input::Deleted(row),
+    })
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the server sent a {0} where a Table with a row was asked for")]
+struct NoTable(String);
+
+fn failure(error: Error) -> Failure {
+    match error.status() {
+        Some(status) => status.clone().into(),
+        None => Failure::Connection(Arc::new(error)),
+    }
+}
+
+fn broken(error: BodyError) -> Failure {
+    Failure::Connection(Arc::new(error))
+}
+
+fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+    Failure::Unreadable(Arc::new(error))
+}
+
+/// A Table as it is now.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// The columns; empty until the first row has come.
+    pub columns: Option<Arc<[Column]>>,
+    /// The rows, by namespace and name.
+    pub rows: BTreeMap<ObjectKey, Row>,
+    /// True once the first list was read.
+    pub synced: bool,
+    /// Why the last attempt failed; `None` while all is well.
+    pub failure: Option<String>,
+    /// Grows with every change.
+    pub revision: u64,
+}
+
+impl Table {
+    fn note(&mut self, listing: &mut Option<BTreeMap<ObjectKey, Row>>, event: Event<Row>) {
+        self.revision += 1;
+        self.failure = None;
+        match event {
+            Event::Init => *listing = Some(BTreeMap::new()),
+            Event::InitApply(row) => {
+                self.learn_columns(&row);
+                if let Some(listing) = listing {
+                    listing.insert(row.key.clone(), row);
+                }
+            }
+            Event::InitDone(_) => {
+                self.rows = listing.take().unwrap_or_default();
+                self.synced = true;
+            }
+            Event::Added(row) | Event::Modified(row) => {
+                self.learn_columns(&row);
+                self.rows.insert(row.key.clone(), row);
+            }
+            Event::Deleted(row) => {
+                self.rows.remove(&row.key);
+            }
+            Event::Progress(_) => {}
+        }
+    }
+
+    fn learn_columns(&mut self, row: &Row) {
+        if let Some(columns) = &row.columns {
+            self.columns = Some(columns.clone());
+        }
+    }
+}
+
+/// The Tables somebody looks at.
+#[derive(Debug)]
+pub struct Tables {
+    client: Client,
+    open: Mutex<HashMap<Resource, OpenTable>>,
+}
+
+#[derive(Debug)]
+struct OpenTable {
+    table: Arc<Mutex<Table>>,
+    task: AbortHandle,
+    asked: Instant,
+}
+
+impl Drop for OpenTable {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Tables {
+    /// None yet.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            open: Mutex::default(),
+        }
+    }
+
+    /// Looks at the Table of a kind, in all namespaces. The first look begins the watch and finds it empty.
+    pub fn read<R>(&self, resource: &Resource, look: impl FnOnce(&Table) -> R) -> R {
+        let table = self.open(resource);
+        let table = table.lock();
+        look(&table)
+    }
+
+    fn open(&self, resource: &Resource) -> Arc<Mutex<Table>> {
+        let now = Instant::now();
+        let mut open = self.open.lock();
+        open.retain(|known, table| known == resource || now.duration_since(table.asked) < KEPT_FOR);
+        if !open.contains_key(resource) && open.len() >= MAX_TABLES {
+            let oldest = open.iter().min_by_key(|(_, table)| table.asked);
+            if let Some(oldest) = oldest.map(|(resource, _)| resource.clone()) {
+                open.remove(&oldest);
+            }
+        }
+        let table = open.entry(resource.clone()).or_insert_with(|| {
+            let table = Arc::<Mutex<Table>>::default();
+            let api = self.client.dynamic(resource.clone()).all_namespaces();
+            let task = tokio::spawn(keep(TableSource::new(api), table.clone()));
+            OpenTable {
+                table,
+                task: task.abort_handle(),
+                asked: now,
+            }
+        });
+        table.asked = now;
+        table.table.clone()
+    }
+}
+
+async fn keep(source: TableSource, table: Arc<Mutex<Table>>) {
+    let mut watcher = Watcher::new(Arc::new(source), Config::paged());
+    let mut listing = None;
+    while let Some(event) = watcher.next().await {
+        let mut table = table.lock();
+        match event {
+            Ok(event) => table.note(&mut listing, event),
+            Err(failure) => {
+                table.revision += 1;
+                table.failure = Some(failure.to_string());
+            }
+        }
+    }
+}

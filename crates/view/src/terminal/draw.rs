@@ -1,0 +1,483 @@
+//! A frame: what the screen and the board look like now.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style, Stylize as _};
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::{Block, Borders, Clear, Paragraph};
+use serde_json::Value;
+use watchkeeper_meta::{ObjectKey, Resource};
+
+use super::Sources;
+use super::screen::{Cursor, Detail, Focus, Page, Screen};
+use crate::board::{Board, Change, Entry, Happening, KindBoard, StreamState, readable};
+use crate::feed::now;
+use crate::table::{Row, Table};
+
+const KINDS_WIDTH: u16 = 34;
+
+/// Narrower terminals show one pane at a time.
+const TWO_PANES: u16 = 90;
+
+/// The most fields one change shows in the list of changes.
+const FIELDS_SHOWN: usize = 3;
+
+const HELP: &str = "\
+ j k ↑ ↓        next, previous
+ space PgUp     a page on, back
+ g G            first, last
+ Tab ← →        kinds, objects
+ Enter          open
+ o              objects
+ e              changes
+ y h            the object's YAML, its history
+ /              filter as you type; Esc clears
+ p              pause
+ q              quit, or back";
+
+impl Screen {
+    /// Draws everything. Row numbers that are beyond what is there are brought back.
+    pub fn draw(&mut self, frame: &mut Frame<'_>, sources: &Sources<'_>) {
+        let [head, body, foot] =
+            Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)])
+                .areas(frame.area());
+        let now = now();
+        sources.live.read(|board| {
+            frame.render_widget(head_line(board, sources.title, self.is_paused, now), head);
+            self.choose_kind(board);
+            self.draw_body(frame, body, board, sources, now);
+        });
+        frame.render_widget(self.foot_line(), foot);
+        if self.shows_help {
+            draw_help(frame);
+        }
+    }
+
+    /// Pods if nobody chose; where there are none, the first kind.
+    fn choose_kind(&mut self, board: &Board) {
+        if self.kind.as_deref().is_none_or(|name| board.kind(name).is_none()) {
+            let first = board.kind("pods").or(board.kinds().first());
+            self.kind = first.map(|kind| kind.name.clone());
+        }
+    }
+
+    fn draw_body(
+        &mut self,
+        frame: &mut Frame<'_>,
+        area: Rect,
+        board: &Board,
+        sources: &Sources<'_>,
+        now: Timestamp,
+    ) {
+        if area.width < TWO_PANES {
+            match (&self.detail, self.focus) {
+                (None, Focus::Kinds) => self.draw_kinds(frame, area, board, now),
+                _ => self.draw_main(frame, area, board, sources, now),
+            }
+            return;
+        }
+        let [left, right] =
+            Layout::horizontal([Constraint::Length(KINDS_WIDTH), Constraint::Min(0)]).areas(area);
+        self.draw_kinds(frame, left, board, now);
+        self.draw_main(frame, right, board, sources, now);
+    }
+
+    fn draw_kinds(&mut self, frame: &mut Frame<'_>, area: Rect, board: &Board, now: Timestamp) {
+        let block = block("Kinds", self.focus == Focus::Kinds && self.detail.is_none());
+        let inner = block.inner(area);
+        frame.render_widget(block, area);
+        let shown: Vec<&KindBoard> = board.kinds().iter().filter(|kind| self.lists(kind)).collect();
+        self.kinds.fit(shown.len(), inner.height.into());
+        self.kind_under_cursor = shown.get(self.kinds.row).map(|kind| kind.name.clone());
+        let cursor = (self.focus == Focus::Kinds).then_some(self.kinds.row);
+        let rows = window(&shown, self.kinds, inner.height).map(|(row, kind)| {
+            let is_open = self.kind.as_ref() == Some(&kind.name);
+            styled(
+                kind_line(kind, inner.width.into(), now),
+                cursor == Some(row),
+                is_open,
+            )
+        });
+        frame.render_widget(Paragraph::new(rows.collect::<Vec<_>>()), inner);
+    }
+
+    fn lists(&self, kind: &KindBoard) -> bool {
+        let has_news = kind.objects().len() > 0 || kind.events() > 0 || kind.state != StreamState::Live;
+        has_news || self.kind.as_ref() == Some(&kind.name)
+    }
+
+    fn draw_main(
+        &mut self,
+        frame: &mut Frame<'_>,
+        area: Rect,
+        board: &Board,
+        sources: &Sources<'_>,
+        now: Timestamp,
+    ) {
+        if let Some(detail) = &mut self.detail {
+            return draw_detail(frame, area, detail, board);
+        }
+        match (self.page, self.kind.as_deref().and_then(|name| board.kind(name))) {
+            (Page::Objects, Some(kind)) => self.draw_objects(frame, area, kind, sources, now),
+            (Page::Objects, None) => frame.render_widget(Paragraph::new("no kinds yet"), area),
+            (Page::Changes, _) => self.draw_changes(frame, area, board),
+        }
+    }
+
+    fn draw_objects(
+        &mut self,
+        frame: &mut Frame<'_>,
+        area: Rect,
+        kind: &KindBoard,
+        sources: &Sources<'_>,
+        now: Timestamp,
+    ) {
+        let resource: &Resource = &kind.resource;
+        let stream = kind.name.clone();
+        sources.tables.read(resource, |table| {
+            let filter = self.filter.to_lowercase();
+            let matching: Vec<&Row> = table.rows.values().filter(|row| row.contains(&filter)).collect();
+            let block = block(
+                &title(&stream, matching.len(), table, &kind.state),
+                self.focus == Focus::Main,
+            );
+            let inner = block.inner(area);
+            frame.render_widget(block, area);
+            let height = usize::from(inner.height).saturating_sub(1);
+            self.objects.fit(matching.len(), height);
+            self.under_cursor = matching
+                .get(self.objects.row)
+                .map(|row| (stream.clone(), row.key.clone()));
+            let visible: Vec<(usize, &Row)> = window(&matching, self.objects, height as u16)
+                .map(|(number, row)| (number, *row))
+                .collect();
+            let lines = table_lines(table, &visible, self.objects.row, now);
+            frame.render_widget(Paragraph::new(lines), inner);
+        });
+    }
+
+    fn draw_changes(&mut self, frame: &mut Frame<'_>, area: Rect, board: &Board) {
+        let filter = self.filter.to_lowercase();
+        let entries = board.unseen(0, usize::MAX).entries;
+        let shown: Vec<&Arc<Entry>> = entries
+            .iter()
+            .rev()
+            .filter(|entry| matches(entry, &filter))
+            .collect();
+        let block = block(&format!("Changes ({})", shown.len()), self.focus == Focus::Main);
+        let inner = block.inner(area);
+        frame.render_widget(block, area);
+        self.changes.fit(shown.len(), inner.height.into());
+        self.under_cursor = shown.get(self.changes.row).and_then(|entry| object_of(entry));
+        let lines = window(&shown, self.changes, inner.height)
+            .map(|(row, entry)| styled(change_line(entry), row == self.changes.row, false));
+        frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), inner);
+    }
+
+    fn foot_line(&self) -> Line<'static> {
+        if self.is_typing || !self.filter.is_empty() {
+            let cursor = if self.is_typing { "▏" } else { "" };
+            return Line::from(format!("/{}{cursor}", self.filter)).bold();
+        }
+        Line::from(" ? keys  / filter  Tab kinds  Enter open  e changes  p pause  q quit").dim()
+    }
+}
+
+fn head_line(board: &Board, title: &str, is_paused: bool, now: Timestamp) -> Line<'static> {
+    let kinds = board.kinds();
+    let objects: usize = kinds.iter().map(|kind| kind.objects().len()).sum();
+    let rate: f64 = kinds.iter().map(|kind| kind.rate(now)).sum();
+    let count = |wanted: fn(&StreamState) -> bool| kinds.iter().filter(|kind| wanted(&kind.state)).count();
+    let syncing = count(|state| *state == StreamState::Syncing);
+    let failing = count(|state| matches!(state, StreamState::Failing { .. }));
+    let mut text = format!(
+        "  {objects} objects of {} kinds · {rate:.1} changes/s",
+        kinds.len()
+    );
+    if syncing > 0 {
+        text += &format!(" · {syncing} syncing");
+    }
+    let mut line = vec![Span::from(format!(" {title}")).bold().cyan(), Span::from(text)];
+    if failing > 0 {
+        line.push(Span::from(format!(" · {failing} failing")).red());
+    }
+    if is_paused {
+        line.push(Span::from(" · PAUSED").yellow().bold());
+    }
+    Line::from(line)
+}
+
+fn block(title: &str, has_focus: bool) -> Block<'static> {
+    let style = if has_focus {
+        Style::new().cyan()
+    } else {
+        Style::new().dim()
+    };
+    Block::new()
+        .borders(Borders::ALL)
+        .border_style(style)
+        .title(format!(" {title} "))
+}
+
+fn title(stream: &str, count: usize, table: &Table, state: &StreamState) -> String {
+    match (&table.failure, state) {
+        (Some(failure), _) => format!("{stream}: {failure}"),
+        (None, StreamState::Failing { reason }) => format!("{stream}: {reason}"),
+        _ if !table.synced => format!("{stream}: loading"),
+        _ => format!("{stream} ({count})"),
+    }
+}
+
+fn kind_line(kind: &KindBoard, width: usize, now: Timestamp) -> Line<'static> {
+    let (mark, colour) = match kind.state {
+        StreamState::Live => ("●", Color::Green),
+        StreamState::Syncing => ("◌", Color::Yellow),
+        StreamState::Failing { .. } => ("✖", Color::Red),
+    };
+    let rate = kind.rate(now);
+    let rate = if rate >= 0.1 {
+        format!("{rate:.1}/s")
+    } else {
+        String::new()
+    };
+    let numbers = format!("{rate:>7} {:>6}", kind.objects().len());
+    let room = width.saturating_sub(numbers.len() + 2);
+    let name = cut(&kind.name, room);
+    Line::from(vec![
+        Span::styled(format!("{mark} "), colour),
+        Span::from(format!("{name:room$}")),
+        Span::from(numbers),
+    ])
+}
+
+/// The header and the visible rows, in columns as wide as what is visible.
+fn table_lines(
+    table: &Table,
+    visible: &[(usize, &Row)],
+    cursor: usize,
+    now: Timestamp,
+) -> Vec<Line<'static>> {
+    let columns = table.columns.as_deref().unwrap_or_default();
+    let shown: Vec<usize> = (0..columns.len())
+        .filter(|&index| columns[index].priority == 0)
+        .collect();
+    let spread = visible.iter().any(|(_, row)| !row.key.namespace().is_empty());
+    let mut header: Vec<String> = shown
+        .iter()
+        .map(|&index| columns[index].name.to_uppercase())
+        .collect();
+    if spread {
+        header.insert(0, "NAMESPACE".to_owned());
+    }
+    let rows: Vec<Vec<String>> = visible
+        .iter()
+        .map(|(_, row)| {
+            let mut cells: Vec<String> = shown.iter().map(|&index| row.cell(index, columns, now)).collect();
+            if spread {
+                cells.insert(0, row.key.namespace().to_owned());
+            }
+            cells
+        })
+        .collect();
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = header
+        .iter()
+        .enumerate()
+        .map(|(at, name)| width(at).max(name.chars().count()) + 2)
+        .collect();
+    let line = |cells: &[String]| -> String {
+        cells
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:width$}"))
+            .collect()
+    };
+    let mut lines = vec![Line::from(line(&header)).bold().dim()];
+    lines.extend(
+        rows.iter()
+            .zip(visible)
+            .map(|(cells, (number, _))| styled(Line::from(line(cells)), *number == cursor, false)),
+    );
+    lines
+}
+
+fn change_line(entry: &Entry) -> Line<'static> {
+    let time = Span::from(format!("{} ", clock(entry.at))).dim();
+    match &entry.what {
+        Happening::Change(change) => {
+            let mut spans = vec![
+                time,
+                event_word(change.event),
+                Span::from(format!("{} {}", entry.stream, change.key)),
+            ];
+            if let Some(who) = &change.who {
+                spans.push(Span::from(format!(" by {who}")).dim());
+            }
+            spans.push(Span::from(summary(change)).yellow());
+            Line::from(spans)
+        }
+        Happening::Restarted { reason } => Line::from(vec![
+            time,
+            event_word("RESTARTED"),
+            Span::from(format!("{}: {reason}", entry.stream)),
+        ]),
+        Happening::Failed { reason } => Line::from(vec![
+            time,
+            event_word("FAILED"),
+            Span::from(format!("{}: {reason}", entry.stream)),
+        ]),
+    }
+}
+
+fn event_word(event: &'static str) -> Span<'static> {
+    let colour = match event {
+        "ADDED" => Color::Green,
+        "MODIFIED" => Color::Yellow,
+        "DELETED" | "FAILED" => Color::Red,
+        _ => Color::Cyan,
+    };
+    Span::styled(format!("{event:9} "), colour)
+}
+
+/// The first fields that changed: `  spec.replicas 1→3, …`.
+fn summary(change: &Change) -> String {
+    if change.inferred {
+        return "  final state unknown".to_owned();
+    }
+    let changes = change.update().changes;
+    if changes.is_empty() {
+        return String::new();
+    }
+    let shown = changes.iter().take(FIELDS_SHOWN);
+    let shown = shown.map(|field| format!("{} {}→{}", field.path, short(&field.old), short(&field.new)));
+    let more = if changes.len() > FIELDS_SHOWN { ", …" } else { "" };
+    format!("  {}{more}", shown.collect::<Vec<_>>().join(", "))
+}
+
+fn short(value: &Option<Value>) -> String {
+    match value {
+        None => "∅".to_owned(),
+        Some(Value::String(text)) => cut(text, 24),
+        Some(other) => cut(&other.to_string(), 24),
+    }
+}
+
+fn draw_detail(frame: &mut Frame<'_>, area: Rect, detail: &mut Detail, board: &Board) {
+    let what = if detail.shows_history { "history" } else { "YAML" };
+    let block = block(&format!("{} {} – {what}", detail.stream, detail.key), true);
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    let lines = match detail.shows_history {
+        true => history_lines(board, detail),
+        false => yaml_lines(board, detail),
+    };
+    detail.scroll = detail.scroll.min(lines.len().saturating_sub(inner.height.into()));
+    let visible: Vec<Line<'_>> = lines
+        .into_iter()
+        .skip(detail.scroll)
+        .take(inner.height.into())
+        .collect();
+    frame.render_widget(Paragraph::new(Text::from(visible)), inner);
+}
+
+fn yaml_lines(board: &Board, detail: &Detail) -> Vec<Line<'static>> {
+    let object = board
+        .kind(&detail.stream)
+        .and_then(|kind| kind.object(&detail.key));
+    let text = match object {
+        Some(object) => watchkeeper_wire::yaml::to_string(&readable(object)),
+        None => "This object is gone. Press h for its history.".to_owned(),
+    };
+    text.lines().map(|line| Line::from(line.to_owned())).collect()
+}
+
+fn history_lines(board: &Board, detail: &Detail) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    for entry in board.history(&detail.stream, &detail.key).iter().rev() {
+        lines.push(change_line(entry));
+        if let Happening::Change(change) = &entry.what {
+            lines.extend(change.update().changes.iter().map(|field| {
+                Line::from(vec![
+                    Span::from(format!("    {} ", field.path)),
+                    Span::from(short(&field.old)).red(),
+                    Span::from(" → ").dim(),
+                    Span::from(short(&field.new)).green(),
+                ])
+            }));
+        }
+    }
+    if lines.is_empty() {
+        lines.push(Line::from("It has not changed since watchkeeper began to look."));
+    }
+    lines
+}
+
+fn draw_help(frame: &mut Frame<'_>) {
+    let area = frame.area();
+    let (width, height) = (52.min(area.width), 13.min(area.height));
+    let middle = Rect::new(
+        (area.width - width) / 2,
+        (area.height - height) / 2,
+        width,
+        height,
+    );
+    frame.render_widget(Clear, middle);
+    frame.render_widget(Paragraph::new(HELP).block(block("Keys", true)), middle);
+}
+
+fn styled(line: Line<'static>, is_cursor: bool, is_open: bool) -> Line<'static> {
+    match (is_cursor, is_open) {
+        (true, _) => line.style(Style::new().add_modifier(Modifier::REVERSED)),
+        (false, true) => line.bold(),
+        (false, false) => line,
+    }
+}
+
+fn window<T>(rows: &[T], cursor: Cursor, height: u16) -> impl Iterator<Item = (usize, &T)> {
+    rows.iter().enumerate().skip(cursor.first).take(height.into())
+}
+
+fn matches(entry: &Entry, filter: &str) -> bool {
+    let text = match &entry.what {
+        Happening::Change(change) => {
+            format!(
+                "{} {} {} {}",
+                entry.stream,
+                change.event,
+                change.key,
+                change.who.as_deref().unwrap_or_default()
+            )
+        }
+        Happening::Restarted { reason } | Happening::Failed { reason } => {
+            format!("{} {reason}", entry.stream)
+        }
+    };
+    filter.is_empty() || text.to_lowercase().contains(filter)
+}
+
+fn object_of(entry: &Entry) -> Option<(Arc<str>, ObjectKey)> {
+    match &entry.what {
+        Happening::Change(change) => Some((entry.stream.clone(), change.key.clone())),
+        Happening::Restarted { .. } | Happening::Failed { .. } => None,
+    }
+}
+
+/// The time of day, in UTC: the program carries no time zones.
+fn clock(at: Timestamp) -> String {
+    at.strftime("%H:%M:%S%.3f").to_string()
+}
+
+fn cut(text: &str, width: usize) -> String {
+    match text.chars().count() > width {
+        true => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
+}

@@ -1,0 +1,223 @@
+//! What keys do. The keys are those of less and k9s.
+
+use std::sync::Arc;
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use watchkeeper_meta::ObjectKey;
+
+/// What is on the screen, apart from the data.
+#[derive(Debug, Default)]
+pub struct Screen {
+    /// The stream whose objects are shown; `None` until one is chosen.
+    pub(super) kind: Option<Arc<str>>,
+    pub(super) focus: Focus,
+    pub(super) page: Page,
+    /// Row numbers. The drawing clamps them to what is there.
+    pub(super) kinds: Cursor,
+    pub(super) objects: Cursor,
+    pub(super) changes: Cursor,
+    pub(super) detail: Option<Detail>,
+    pub(super) filter: String,
+    pub(super) is_typing: bool,
+    pub(super) is_paused: bool,
+    pub(super) shows_help: bool,
+    /// Written by the drawing: what Enter opens.
+    pub(super) under_cursor: Option<(Arc<str>, ObjectKey)>,
+    pub(super) kind_under_cursor: Option<Arc<str>>,
+}
+
+/// Why the view ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The user has seen enough.
+    Quit,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Focus {
+    Kinds,
+    #[default]
+    Main,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Page {
+    #[default]
+    Objects,
+    Changes,
+}
+
+/// A row, and the first row that is visible.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cursor {
+    pub(super) row: usize,
+    pub(super) first: usize,
+}
+
+impl Cursor {
+    /// Keeps the row within `count` rows and within a window of `height`.
+    pub(super) fn fit(&mut self, count: usize, height: usize) {
+        self.row = self.row.min(count.saturating_sub(1));
+        let height = height.max(1);
+        let last_first = self.row.saturating_sub(height - 1);
+        self.first = self.first.clamp(last_first, self.row);
+        self.first = self.first.min(count.saturating_sub(height).max(last_first));
+    }
+
+    fn step(&mut self, by: isize) {
+        self.row = self.row.saturating_add_signed(by);
+    }
+}
+
+/// One object in full.
+#[derive(Clone, Debug)]
+pub(super) struct Detail {
+    pub(super) stream: Arc<str>,
+    pub(super) key: ObjectKey,
+    pub(super) shows_history: bool,
+    pub(super) scroll: usize,
+}
+
+/// How far PageUp and PageDown go.
+const PAGE_ROWS: isize = 20;
+
+impl Screen {
+    /// Begins with a kind, if it is watched.
+    pub fn new(kind: Option<&str>) -> Self {
+        Self {
+            kind: kind.map(Into::into),
+            ..Self::default()
+        }
+    }
+
+    /// True if what is shown should not move.
+    pub fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    /// Takes in a key.
+    pub fn key(&mut self, key: KeyEvent) -> Option<Ending> {
+        if key.kind == KeyEventKind::Release {
+            return None;
+        }
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            return self.control(key.code);
+        }
+        if self.is_typing {
+            self.typed(key.code);
+            return None;
+        }
+        if std::mem::take(&mut self.shows_help) {
+            return None;
+        }
+        self.command(key.code)
+    }
+
+    fn control(&mut self, code: KeyCode) -> Option<Ending> {
+        match code {
+            KeyCode::Char('c') => return Some(Ending::Quit),
+            KeyCode::Char('d' | 'f') => self.step(PAGE_ROWS),
+            KeyCode::Char('u' | 'b') => self.step(-PAGE_ROWS),
+            _ => {}
+        }
+        None
+    }
+
+    fn typed(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Char(letter) => self.filter.push(letter),
+            KeyCode::Backspace => drop(self.filter.pop()),
+            KeyCode::Enter => self.is_typing = false,
+            KeyCode::Esc => {
+                self.is_typing = false;
+                self.filter.clear();
+            }
+            _ => {}
+        }
+    }
+
+    fn command(&mut self, code: KeyCode) -> Option<Ending> {
+        match code {
+            KeyCode::Char('q') if self.detail.is_none() => return Some(Ending::Quit),
+            KeyCode::Char('q') | KeyCode::Esc => self.back(),
+            KeyCode::Char('j') | KeyCode::Down => self.step(1),
+            KeyCode::Char('k') | KeyCode::Up => self.step(-1),
+            KeyCode::Char(' ') | KeyCode::PageDown => self.step(PAGE_ROWS),
+            KeyCode::PageUp => self.step(-PAGE_ROWS),
+            KeyCode::Char('g') | KeyCode::Home => self.step(isize::MIN),
+            KeyCode::Char('G') | KeyCode::End => self.step(isize::MAX),
+            KeyCode::Char('/') => self.is_typing = true,
+            KeyCode::Char('p') => self.is_paused = !self.is_paused,
+            KeyCode::Char('?') => self.shows_help = true,
+            KeyCode::Char('e' | 'c') => self.turn_to(Page::Changes),
+            KeyCode::Char('o') => self.turn_to(Page::Objects),
+            KeyCode::Char('h') => self.show_history(true),
+            KeyCode::Char('y') => self.show_history(false),
+            KeyCode::Tab | KeyCode::BackTab | KeyCode::Left | KeyCode::Right => self.switch_focus(),
+            KeyCode::Enter => self.open(),
+            _ => {}
+        }
+        None
+    }
+
+    fn back(&mut self) {
+        if self.detail.take().is_none() {
+            self.filter.clear();
+        }
+    }
+
+    fn step(&mut self, by: isize) {
+        match (&mut self.detail, self.focus, self.page) {
+            (Some(detail), ..) => detail.scroll = detail.scroll.saturating_add_signed(by),
+            (None, Focus::Kinds, _) => {
+                self.kinds.step(by);
+                self.kind_under_cursor = None;
+            }
+            (None, Focus::Main, Page::Objects) => self.objects.step(by),
+            (None, Focus::Main, Page::Changes) => self.changes.step(by),
+        }
+    }
+
+    fn turn_to(&mut self, page: Page) {
+        self.detail = None;
+        self.focus = Focus::Main;
+        self.page = page;
+    }
+
+    fn switch_focus(&mut self) {
+        self.focus = match self.focus {
+            Focus::Kinds => Focus::Main,
+            Focus::Main => Focus::Kinds,
+        };
+    }
+
+    fn show_history(&mut self, wanted: bool) {
+        if self.detail.is_none() {
+            self.open();
+        }
+        if let Some(detail) = &mut self.detail {
+            detail.shows_history = wanted;
+            detail.scroll = 0;
+        }
+    }
+
+    fn open(&mut self) {
+        if self.detail.is_some() {
+            return;
+        }
+        if self.focus == Focus::Kinds {
+            self.kind = self.kind_under_cursor.clone().or(self.kind.take());
+            self.objects = Cursor::default();
+            self.turn_to(Page::Objects);
+            return;
+        }
+        if let Some((stream, key)) = self.under_cursor.clone() {
+            self.detail = Some(Detail {
+                stream,
+                key,
+                shows_history: self.page == Page::Changes,
+                scroll: 0,
+            });
+        }
+    }
+}

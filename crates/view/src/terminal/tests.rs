@@ -1,0 +1,178 @@
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use serde_json::json;
+use watchkeeper_client::{Client, Config};
+use watchkeeper_meta::{Resource, ResourceVersion, Scope};
+use watchkeeper_runtime::follow::FollowEvent;
+use watchkeeper_wire::{Object, ObjectOptions};
+
+use super::screen::Cursor;
+use super::*;
+
+/// A board with two kinds and a change. Nobody serves Tables here: the objects' own tests are in `watchkeeper-tests`.
+fn live() -> Live {
+    let live = Live::default();
+    let resource = |kind: &str, plural: &str| Resource {
+        group: "".into(),
+        version: "v1".into(),
+        kind: kind.to_owned().into(),
+        plural: plural.to_owned().into(),
+        scope: Scope::Namespaced,
+    };
+    let map = |colour: &str, version: &str| {
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"namespace": "shop", "name": "settings", "uid": "u", "resourceVersion": version},
+            "data": {"colour": colour},
+        });
+        Object::from_json(map.to_string().as_bytes(), &ObjectOptions::default()).unwrap()
+    };
+    let at = jiff::Timestamp::from_second(1_000).unwrap();
+    live.update(|board| {
+        let maps = board.add("configmaps".into(), resource("ConfigMap", "configmaps"));
+        let pods = board.add("pods".into(), resource("Pod", "pods"));
+        board.note(maps, &FollowEvent::Added(map("blue", "1")), at);
+        board.note(maps, &FollowEvent::Synced(ResourceVersion::new("1")), at);
+        board.note(maps, &FollowEvent::Modified(map("red", "2")), at);
+        board.fail(pods, "pods is forbidden", at);
+    });
+    live
+}
+
+fn key(code: KeyCode) -> KeyEvent {
+    KeyEvent::new(code, KeyModifiers::NONE)
+}
+
+/// What the terminal shows after these keys.
+async fn shown(width: u16, height: u16, keys: &str) -> String {
+    let client = Client::new(
+        &Config::new("http://127.0.0.1:9".parse().unwrap()),
+        Default::default(),
+    )
+    .unwrap();
+    let (live, tables) = (live(), Tables::new(client));
+    let sources = Sources {
+        live: &live,
+        tables: &tables,
+        title: "test",
+    };
+    let mut screen = Screen::new(Some("configmaps"));
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| screen.draw(frame, &sources)).unwrap();
+    for letter in keys.chars() {
+        let code = match letter {
+            '⏎' => KeyCode::Enter,
+            '⇥' => KeyCode::Tab,
+            letter => KeyCode::Char(letter),
+        };
+        assert_eq!(screen.key(key(code)), None);
+        terminal.draw(|frame| screen.draw(frame, &sources)).unwrap();
+    }
+    let buffer = terminal.backend().buffer();
+    let line = |row| {
+        (0..width)
+            .map(|column| buffer[(column, row)].symbol())
+            .collect::<String>()
+    };
+    let lines: Vec<String> = (0..height).map(|row| line(row).trim_end().to_owned()).collect();
+    lines.join("\n")
+}
+
+#[tokio::test]
+async fn kinds_and_changes() {
+    let expected = expect_test::expect![[r#"
+         test  1 objects of 2 kinds · 0.0 changes/s · 1 failing
+        ┌ Kinds ─────────────────────────┐┌ Changes (2) ─────────────────────────────────────────────────────────────┐
+        │● configmaps                   1││00:16:40.000 FAILED    pods: pods is forbidden                            │
+        │✖ pods                         0││00:16:40.000 MODIFIED  configmaps shop/settings  data.colour blue→red     │
+        │                                ││                                                                          │
+        │                                ││                                                                          │
+        └────────────────────────────────┘└──────────────────────────────────────────────────────────────────────────┘
+         ? keys  / filter  Tab kinds  Enter open  e changes  p pause  q quit"#]];
+    expected.assert_eq(&shown(110, 8, "e").await);
+}
+
+#[tokio::test]
+async fn a_narrow_terminal_shows_one_pane() {
+    let expected = expect_test::expect![[r#"
+         test  1 objects of 2 kinds · 0.0 changes/s · 1 fa
+        ┌ Kinds ─────────────────────────────────────────┐
+        │● configmaps                                   1│
+        │✖ pods                                         0│
+        │                                                │
+        └────────────────────────────────────────────────┘
+         ? keys  / filter  Tab kinds  Enter open  e change"#]];
+    expected.assert_eq(&shown(50, 7, "⇥").await);
+}
+
+#[tokio::test]
+async fn an_object_has_yaml_and_history() {
+    let expected = expect_test::expect![[r#"
+         test  1 objects of 2 kinds · 0.0 changes/s · 1 failing
+        ┌ configmaps shop/settings – history ──────────────────────┐
+        │00:16:40.000 MODIFIED  configmaps shop/settings  data.colo│
+        │    data.colour blue → red                                │
+        │                                                          │
+        │                                                          │
+        │                                                          │
+        │                                                          │
+        │                                                          │
+        │                                                          │
+        │                                                          │
+        │                                                          │
+        └──────────────────────────────────────────────────────────┘
+         ? keys  / filter  Tab kinds  Enter open  e changes  p pause"#]];
+    expected.assert_eq(&shown(60, 14, "ej⏎").await);
+    let expected = expect_test::expect![[r#"
+         test  1 objects of 2 kinds · 0.0 changes/s · 1 failing
+        ┌ configmaps shop/settings – YAML ─────────────────────────┐
+        │apiVersion: v1                                            │
+        │data:                                                     │
+        │  colour: red                                             │
+        │kind: ConfigMap                                           │
+        │metadata:                                                 │
+        │  name: settings                                          │
+        │  namespace: shop                                         │
+        │  resourceVersion: "2"                                    │
+        │  uid: u                                                  │
+        │                                                          │
+        └──────────────────────────────────────────────────────────┘
+         ? keys  / filter  Tab kinds  Enter open  e changes  p pause"#]];
+    expected.assert_eq(&shown(60, 14, "ej⏎y").await);
+}
+
+#[tokio::test]
+async fn the_filter_is_applied_as_it_is_typed() {
+    assert!(shown(110, 8, "e/sett").await.contains("Changes (1)"));
+    assert!(shown(110, 8, "e/nothing").await.contains("Changes (0)"));
+}
+
+#[tokio::test]
+async fn any_size_can_be_drawn() {
+    for (width, height) in [(1, 1), (3, 2), (20, 3), (89, 5), (90, 5), (300, 90)] {
+        shown(width, height, "?⇥⏎eh").await;
+    }
+}
+
+#[test]
+fn q_goes_back_and_then_quits() {
+    let mut screen = Screen::new(None);
+    screen.under_cursor = Some(("pods".into(), watchkeeper_meta::ObjectKey::new("a", "b")));
+    assert_eq!(screen.key(key(KeyCode::Enter)), None);
+    assert_eq!(screen.key(key(KeyCode::Char('q'))), None);
+    assert_eq!(screen.key(key(KeyCode::Char('q'))), Some(Ending::Quit));
+}
+
+proptest::proptest! {
+    #[test]
+    fn the_cursor_is_always_visible(steps in proptest::collection::vec((0usize..60, 0usize..60, 0usize..20), 1..20)) {
+        let mut cursor = Cursor::default();
+        for (row, count, height) in steps {
+            cursor.row = row;
+            cursor.fit(count, height);
+            proptest::prop_assert!(cursor.row < count.max(1));
+            proptest::prop_assert!(cursor.first <= cursor.row && cursor.row < cursor.first + height.max(1));
+        }
+    }
+}
