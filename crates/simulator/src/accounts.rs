@@ -1,5 +1,5 @@
-//! What every namespace has: the service account `default`, and the certificate that the server is known by. Whoever
-//! deletes or changes them finds them restored.
+//! The service account `default` and the ConfigMap `kube-root-ca.crt` of every namespace. They are restored when
+//! deleted or changed.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::kinds::{config_maps, namespaces, service_accounts};
 const ACCOUNT: &str = "default";
 const CERTIFICATE: &str = "kube-root-ca.crt";
 
-/// What the certificate is for, in Kubernetes' words.
+/// Kubernetes' description of the ConfigMap.
 const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
                            endpoints such as the internal service IP or kubernetes.default.svc. No other usage is \
                            guaranteed across distributions of Kubernetes clusters.";
 
-/// Completes namespaces.
+/// Runs the controller.
 pub(crate) fn run(cluster: &Cluster, root_ca: Option<String>) -> Task {
     let controller = cluster
         .controller("accounts", &namespaces())
@@ -33,7 +33,7 @@ pub(crate) fn run(cluster: &Cluster, root_ca: Option<String>) -> Task {
     })
 }
 
-/// Leads from the object of this name to its namespace.
+/// Maps the object of this name to its namespace.
 fn namespace_of(name: &'static str) -> Mapping {
     Arc::new(move |object: &Object| {
         let namespace = (object.name() == name).then(|| ObjectKey::new("", object.namespace()));
@@ -70,7 +70,7 @@ async fn ensure_certificate(cluster: &Cluster, namespace: &str, root_ca: &str) -
     if known["data"] == data && known.annotation("kubernetes.io/description").is_some() {
         return Ok(());
     }
-    // A patch would leave what others have put in.
+    // A patch would keep the changes of others.
     let replaced = cluster
         .replace(&config_maps(), &known, |map| {
             map["data"] = data;
@@ -80,7 +80,7 @@ async fn ensure_certificate(cluster: &Cluster, namespace: &str, root_ca: &str) -
     ignore_gone(replaced.map(drop))
 }
 
-/// Somebody was faster, or the namespace is on its way out.
+/// Ignores that it exists already, or that the namespace is being deleted.
 fn ignore_refused(created: Result<Object, Error>) -> Result<(), Error> {
     match created {
         Err(error) if error.is_already_exists() || error.is_forbidden() || error.is_not_found() => Ok(()),

@@ -1,11 +1,11 @@
-//! Horizontal pod autoscalers: as many pods as what they use calls for.
+//! Horizontal pod autoscalers: scale workloads by the simulated usage of their pods.
 //!
 //! ```text
 //! what pods use ──▶ replicas for each metric ──▶ the most of them ──▶ within what was recommended lately,
 //!   ([`usage`](crate::usage))   ([`replicas`])                       the policies and the limits ([`behaviour`]) ──▶ scale
 //! ```
 //!
-//! Resource metrics are simulated; those of objects, pods or from outside are nobody's, and the autoscaler says so.
+//! Only resource metrics are simulated; for object, pod and external metrics the autoscaler reports an error.
 
 mod behaviour;
 mod replicas;
@@ -32,13 +32,13 @@ use crate::kinds::{autoscalers, custom_resource_definitions, pods};
 use crate::pod_control::message;
 use crate::time;
 
-/// 15 s, as Kubernetes: how often metrics are looked at.
+/// The interval at which metrics are evaluated, as in Kubernetes.
 const INTERVAL: Duration = Duration::from_secs(15);
 
-/// What autoscalers have recommended and done lately.
+/// The recent recommendations and scaling of autoscalers.
 type Histories = Mutex<HashMap<ObjectKey, History>>;
 
-/// Scales workloads.
+/// Runs the controller.
 pub(crate) fn run(cluster: &Cluster) -> Task {
     let histories: Arc<Histories> = Arc::default();
     let controller = cluster.controller("autoscalers", &autoscalers());
@@ -78,13 +78,13 @@ fn unable_to_scale(why: &str) -> String {
     format!("the HPA controller was unable to get the target's current scale: {why}")
 }
 
-/// What is scaled.
+/// The scale target.
 struct Target {
     resource: Resource,
     name: String,
 }
 
-/// How large a target is, and which pods it has.
+/// The size of a target and its pods.
 struct Scale {
     wanted: i64,
     running: i64,
@@ -127,7 +127,7 @@ impl Target {
     }
 }
 
-/// The status of an autoscaler as it comes about.
+/// The status of an autoscaler under construction.
 struct Report {
     status: Value,
     conditions: Vec<Value>,
@@ -161,7 +161,7 @@ impl Report {
     }
 }
 
-/// Finds how many replicas there should be, and scales.
+/// Computes the desired number of replicas, and scales.
 async fn decide(
     cluster: &Cluster,
     histories: &Histories,
@@ -228,7 +228,7 @@ async fn decide(
     Ok(())
 }
 
-/// Says what held a recommendation back.
+/// Reports what limited a recommendation.
 fn tell(report: &mut Report, verdict: &Verdict) {
     match verdict.is_stabilized {
         Some(words) => report.is("AbleToScale", "ScaleDownStabilized", words),
@@ -248,7 +248,7 @@ fn tell(report: &mut Report, verdict: &Verdict) {
     }
 }
 
-/// The most replicas that any metric calls for. A metric that cannot be had holds the others back only from scaling down.
+/// The largest number of replicas any metric proposes. A metric that is unavailable only prevents scaling down.
 fn propose(cluster: &Cluster, scaler: &Item, scale: &Scale, report: &mut Report) -> Option<Proposal> {
     let known = cluster.snapshot(&pods());
     let own = known

@@ -1,7 +1,7 @@
-//! What every controller here needs: the server, shared informers, and the few calls they all make.
+//! The environment of all controllers: the server, shared informers, and common requests.
 //!
-//! Controllers read what the informers keep, which may be behind. A write here is therefore done only when the
-//! informer of its kind shows it: whoever looks next counts it, and nothing is created or deleted twice.
+//! Controllers read the informers' stores, which may lag behind. A write here therefore returns only when the store
+//! shows it: the next reconcile sees it, and nothing is created or deleted twice.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -28,27 +28,28 @@ use watchkeeper_wire::schema::resources;
 use crate::events::Events;
 use crate::item::Item;
 
-/// So long a reconcile waits until its own write is in the store. Should it go on without, a stale write is refused.
+/// The time a reconcile waits for its own write to appear in the store. After that, a stale write is refused by the
+/// server.
 const CATCH_UP: Duration = Duration::from_secs(30);
 
-/// Who the simulator says it is in managed fields.
+/// The simulator's field manager.
 const MANAGER: &str = "watchkeeper-simulator";
 
-/// The index of objects by the uid of their controller; those that have none are under no name.
+/// The index of objects by the uid of their controller; those without one are under the empty value.
 const BY_CONTROLLER: &str = "controller-uid";
 
-/// Something that runs until the simulation is stopped.
+/// A task that runs until the simulation is stopped.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The server and what is known of it.
+/// The server and its informers.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     pub(crate) client: Client,
     pub(crate) events: Events,
     factory: Factory,
-    /// Held here, so that an informer lives as long as the simulation and not as long as one look at it.
+    /// Held here, so that an informer lives as long as the simulation.
     informers: Arc<Mutex<HashMap<Resource, Informer>>>,
-    /// Says when the simulation ends.
+    /// Cancelled when the simulation ends.
     pub(crate) stop: CancellationToken,
 }
 
@@ -64,7 +65,7 @@ impl Cluster {
         }
     }
 
-    /// Stops all informers, lets Events be written that wait, and waits for both.
+    /// Stops all informers, writes queued Events, and waits for both.
     pub(crate) async fn finish(&self) {
         self.events.stop().await;
         self.factory.stop().await;
@@ -80,19 +81,19 @@ impl Cluster {
         let informer = self.factory.informer(Selection::all(resource.clone()));
         informers.insert(resource.clone(), informer.clone());
         let controller = |object: &Object| object.controller().map(|owner| owner.uid.into_owned());
-        // The informer is new: nobody can have added the index before.
+        // The informer is new: the index cannot exist yet.
         let _ = informer.store().add_index(BY_CONTROLLER, move |object| {
             vec![controller(object).unwrap_or_default()]
         });
         informer
     }
 
-    /// What is known of a resource at this moment.
+    /// The current snapshot of a resource.
     pub(crate) fn snapshot(&self, resource: &Resource) -> Arc<Snapshot> {
         self.informer(resource).store().snapshot()
     }
 
-    /// The objects that another one controls.
+    /// The objects controlled by `owner`.
     pub(crate) fn controlled_by(&self, owner: &Object, resource: &Resource) -> Vec<Item> {
         let snapshot = self.snapshot(resource);
         match snapshot.by_index(BY_CONTROLLER, owner.uid()) {
@@ -101,8 +102,8 @@ impl Cluster {
         }
     }
 
-    /// The objects that belong to another one by its selector and their name: those it controls, and those that
-    /// nobody does, which it adopts. One that it controls and that has other labels now is released.
+    /// The objects that belong to a workload by its selector and their name: those it controls, and those without a
+    /// controller, which it adopts. A controlled object that no longer matches is released.
     pub(crate) async fn claim(
         &self,
         owner: &Item,
@@ -132,7 +133,7 @@ impl Cluster {
         Ok(own)
     }
 
-    /// Whether an object is there and not being deleted, as the server has it: who adopts must not be on its way out.
+    /// True if an object exists on the server and is not being deleted: only such an owner may adopt.
     async fn is_living(&self, object: &Item) -> Result<bool, Error> {
         let kind = object.group_version_kind();
         let Some(known) = resources::by_kind(&kind.group, &kind.version, &kind.kind) else {
@@ -148,7 +149,7 @@ impl Cluster {
         }
     }
 
-    /// The objects of a resource in a namespace.
+    /// The API of a resource in a namespace.
     pub(crate) fn api(&self, resource: &Resource, namespace: &str) -> DynamicApi {
         match namespace {
             "" => self.client.dynamic(resource.clone()),
@@ -178,7 +179,7 @@ impl Cluster {
         Ok(created)
     }
 
-    /// Changes fields of exactly the object that was seen.
+    /// Merge-patches an object, if it is still the one that was seen.
     pub(crate) async fn merge(
         &self,
         resource: &Resource,
@@ -190,7 +191,7 @@ impl Cluster {
             .await
     }
 
-    /// The same with entries of lists, such as one of several owners.
+    /// Strategic-merge-patches an object, for lists such as the owner references.
     pub(crate) async fn merge_lists(
         &self,
         resource: &Resource,
@@ -202,7 +203,7 @@ impl Cluster {
             .await
     }
 
-    /// Changes annotations by way of the status: they are nothing that is wanted, so there is no new generation.
+    /// Sets annotations through the status subresource, which keeps the generation.
     pub(crate) async fn note(
         &self,
         resource: &Resource,
@@ -232,7 +233,7 @@ impl Cluster {
         Ok(patched)
     }
 
-    /// Tells the status of an object, unless it says all of this. One that is gone needs none.
+    /// Updates the status of an object, unless it already contains this. A missing object is ignored.
     pub(crate) async fn report(&self, resource: &Resource, item: &Item, status: Value) -> Result<(), Error> {
         if item.says(&status) {
             return Ok(());
@@ -243,15 +244,14 @@ impl Cluster {
             .patch(item.name(), PatchKind::Merge, &patch)
             .with(&patch_options())
             .await;
-        // What was counted must be seen as counted: a job would otherwise run once more.
+        // The store must show the counts: a job would otherwise run again.
         if let Ok(patched) = &patched {
             self.catch_up(resource, patched).await;
         }
         ignore_gone(patched.map(drop))
     }
 
-    /// Puts another status in the place of the one that was seen. If somebody has changed the object meanwhile, it is to be
-    /// looked at again.
+    /// Replaces the status of an object. If the object has changed meanwhile, the conflict causes a retry.
     pub(crate) async fn replace_status(
         &self,
         resource: &Resource,
@@ -268,8 +268,7 @@ impl Cluster {
         ignore_gone(updated.map(drop))
     }
 
-    /// Puts another object in the place of the one that was seen. If somebody has changed it meanwhile, it is to be looked
-    /// at again.
+    /// Replaces an object. If it has changed meanwhile, the conflict causes a retry.
     pub(crate) async fn replace(
         &self,
         resource: &Resource,
@@ -284,7 +283,7 @@ impl Cluster {
         Ok(updated)
     }
 
-    /// Deletes exactly the object that was seen; one that is gone is no error.
+    /// Deletes exactly the object that was seen; a missing one is not an error.
     pub(crate) async fn delete(
         &self,
         resource: &Resource,
@@ -311,7 +310,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Takes away what keeps an object from going, if it has it. Somebody who adds a finalizer meanwhile wins.
+    /// Removes a finalizer from an object, if it has it. A concurrent change of the finalizers wins.
     pub(crate) async fn drop_finalizer(
         &self,
         resource: &Resource,
@@ -327,7 +326,7 @@ impl Cluster {
         ignore_gone(self.merge(resource, object, patch).await.map(drop))
     }
 
-    /// Waits until the informer of a resource knows what was written, or does not seem to learn of it.
+    /// Waits until the store of a resource shows a write, up to a limit.
     async fn catch_up(&self, resource: &Resource, written: &Object) {
         if let Some(informer) = self.known_informer(resource) {
             let version = written.version();
@@ -336,7 +335,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until the informer of a resource, if there is one, shows something.
+    /// Waits until the store of a resource, if there is one, meets a condition.
     pub(crate) async fn see(&self, resource: &Resource, condition: impl Fn(&Snapshot) -> bool) {
         if let Some(informer) = self.known_informer(resource) {
             self.unless_stopped(informer.store().wait_until(condition)).await;
@@ -354,7 +353,7 @@ impl Cluster {
         }
     }
 
-    /// A controller of a resource, which may be given more to watch before it is run.
+    /// A controller of a resource; more triggers may be added before it is run.
     pub(crate) fn controller(&self, name: &str, resource: &Resource) -> DynamicController {
         DynamicController::new(name, self.informer(resource), ControllerOptions::default())
     }
@@ -368,7 +367,7 @@ impl Cluster {
         self.run_until(self.stop.clone(), controller, reconcile)
     }
 
-    /// Runs a controller until it is told to stop.
+    /// Runs a controller until it is stopped.
     pub(crate) fn run_until<F, R>(
         &self,
         stop: CancellationToken,
@@ -387,7 +386,7 @@ impl Cluster {
         })
     }
 
-    /// Leads from an object to those of a resource, in its namespace, that select it by its labels.
+    /// Maps an object to those of a resource, in its namespace, whose selectors match it.
     pub(crate) fn selecting(
         &self,
         resource: &Resource,
@@ -405,7 +404,7 @@ impl Cluster {
         })
     }
 
-    /// Leads from an object that nobody controls to the workloads that may adopt it.
+    /// Maps an object without a controller to the workloads that may adopt it.
     pub(crate) fn adopting(&self, resource: &Resource) -> Mapping {
         let selecting = self.selecting(resource, workload_selector);
         Arc::new(move |object| match object.controller() {
@@ -414,8 +413,7 @@ impl Cluster {
         })
     }
 
-    /// Leads from any object to all objects of a resource in its namespace, or to all there are from one that has
-    /// none.
+    /// Maps any object to all objects of a resource in its namespace; a cluster-scoped object to all of them.
     pub(crate) fn all_of(&self, resource: &Resource) -> Mapping {
         let store = self.informer(resource).store().clone();
         Arc::new(move |object| {
@@ -427,7 +425,7 @@ impl Cluster {
     }
 }
 
-/// A reconcile function with what it needs.
+/// A reconcile function as a reconciler.
 struct Reconcile<F>(F);
 
 impl<F, R> Reconciler for Reconcile<F>
@@ -456,7 +454,7 @@ fn patch_options() -> PatchOptions {
     }
 }
 
-/// What is gone already is as good as done. A conflict is not: what was seen is out of date, and is looked at again.
+/// Ignores that an object is gone. A conflict is kept: it causes a retry.
 pub(crate) fn ignore_gone(result: Result<(), Error>) -> Result<(), Error> {
     match result {
         Err(error) if error.is_not_found() => Ok(()),
@@ -464,7 +462,7 @@ pub(crate) fn ignore_gone(result: Result<(), Error>) -> Result<(), Error> {
     }
 }
 
-/// Which objects a workload means. A replication controller's selector is a plain map of labels.
+/// The selector of a workload. That of a replication controller is a plain map of labels.
 pub(crate) fn workload_selector(workload: &Item) -> Option<LabelSelector> {
     let selector = workload.at("/spec/selector");
     if workload.kind() != "ReplicationController" {

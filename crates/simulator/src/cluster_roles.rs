@@ -1,4 +1,4 @@
-//! Cluster roles that are put together from others: whoever adds a role with the right label adds its rules to them.
+//! Aggregated cluster roles: the rules of all roles that match their label selectors are combined.
 
 use serde_json::{Value, json};
 use watchkeeper_client::Error;
@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, Task, ignore_gone};
 use crate::item::Item;
 use crate::kinds::cluster_roles;
 
-/// Keeps the rules of cluster roles up to date.
+/// Runs the controller.
 pub(crate) fn run(cluster: &Cluster) -> Task {
     let roles = cluster_roles();
     let controller = cluster.controller("cluster-roles", &roles).watches(
@@ -37,7 +37,7 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     Ok(Action::Done)
 }
 
-/// The rules of all roles that are selected, each once.
+/// The rules of all selected roles, without duplicates.
 fn aggregated(role: &Item, others: &[Item]) -> Vec<Value> {
     let mut rules: Vec<Value> = Vec::new();
     for selector in role.list("/aggregationRule/clusterRoleSelectors") {

@@ -1,17 +1,17 @@
-//! Conditions in a status: one of each type, with the time its answer last changed.
+//! Conditions in a status: one of each type, with its last transition time.
 
 use serde_json::{Value, json};
 
 use crate::time;
 
-/// On sets and deployments: pods cannot be created or deleted.
+/// The condition of replica sets and deployments whose pods cannot be created or deleted.
 pub(crate) const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// What is the case, or is not.
+/// A condition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Condition<'a> {
     pub(crate) kind: &'a str,
-    /// `None` if nobody can tell.
+    /// `None` if it is unknown.
     pub(crate) holds: Option<bool>,
     pub(crate) reason: &'a str,
     pub(crate) message: &'a str,
@@ -19,7 +19,7 @@ pub(crate) struct Condition<'a> {
 
 #[cfg(test)]
 impl<'a> Condition<'a> {
-    /// A condition whose type says enough.
+    /// A condition without reason and message.
     fn plain(kind: &'a str, holds: bool) -> Self {
         Self {
             kind,
@@ -30,8 +30,8 @@ impl<'a> Condition<'a> {
     }
 }
 
-/// The conditions with this one among them. It keeps the time of the one before if the answer is the same, and is
-/// that one if nothing else has changed.
+/// The conditions with this one set. It keeps the last transition time if the status is unchanged, and the whole
+/// entry if nothing has changed.
 pub(crate) fn with(conditions: &[Value], new: Condition<'_>) -> Vec<Value> {
     let mut all = conditions.to_vec();
     match all.iter_mut().find(|known| known["type"] == new.kind) {

@@ -1,7 +1,7 @@
-//! Cron jobs: a job whenever the schedule says.
+//! Cron jobs: create jobs on a schedule.
 //!
-//! A job is named after its time, in minutes, so the same time never has two. If several times were missed, only the
-//! last of them is made up for.
+//! A job is named after its scheduled time, in minutes, so that there is only one per time. If several times were
+//! missed, only the last one is started.
 
 mod schedule;
 
@@ -21,10 +21,10 @@ use crate::kinds::{cron_jobs, jobs};
 use crate::pod_control::{is_namespace_terminating, message};
 use crate::time;
 
-/// The time a job was meant for.
+/// The scheduled time of a job.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
-/// Starts jobs by the clock.
+/// Runs the controller.
 pub(crate) fn run(cluster: &Cluster) -> Task {
     let controller = cluster
         .controller("cron-jobs", &cron_jobs())
@@ -41,7 +41,7 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     let due = match due(&cron_job, time::now()) {
         Ok(due) => due,
         Err(error) => {
-            // It has been validated: only somebody else's server lets this in.
+            // Validation refuses this; only another server could store it.
             let words = format!("unparseable schedule: {error}");
             cluster
                 .events
@@ -58,7 +58,7 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     Ok(due.next.map_or(Action::Done, Action::After))
 }
 
-/// Tells of the jobs that were active when the status was last written, and are not any more.
+/// Records Events for jobs that were active in the last status and have ended.
 fn tell_completed(cluster: &Cluster, cron_job: &Item) {
     let jobs = cluster.controlled_by(cron_job, &jobs());
     for active in cron_job.list("/status/active") {
@@ -90,7 +90,7 @@ fn is_finished(job: &Item) -> bool {
     job.holds("Complete") || job.holds("Failed")
 }
 
-/// Starts the job of a time, if what runs lets it. True if there is one now.
+/// Starts the job of a time, if the concurrency policy allows it. Returns true if the job exists now.
 async fn start(cluster: &Cluster, cron_job: &Item, time: Timestamp) -> Result<bool, Error> {
     let name = format!("{}-{}", cron_job.name(), time.as_second() / 60);
     let known = cluster.controlled_by(cron_job, &jobs());
@@ -127,7 +127,7 @@ async fn start(cluster: &Cluster, cron_job: &Item, time: Timestamp) -> Result<bo
         "spec": template["spec"],
     });
     match cluster.create(&jobs(), cron_job.namespace(), job).await {
-        // It is somebody else's, or seen by nobody yet; either way its time has come and gone.
+        // Another job of that name, or one not in the store yet; either way this time is done.
         Err(error) if error.is_already_exists() => Ok(true),
         Err(error) if is_namespace_terminating(&error) => Ok(false),
         Err(error) => {
@@ -169,7 +169,7 @@ fn status(cron_job: &Item, jobs: &[Item], last: Value) -> Value {
         })
     };
     let known = cron_job.list("/status/active");
-    // A job that is known stays as it was first seen, or its every change would be one of the cron job.
+    // A known job keeps its entry: otherwise each change of the job would change the status.
     let active = running.map(|job| match known.iter().find(|known| known["uid"] == job.uid()) {
         Some(known) => known.clone(),
         None => reference(job),
@@ -189,7 +189,7 @@ fn status(cron_job: &Item, jobs: &[Item], last: Value) -> Value {
     })
 }
 
-/// Deletes the oldest of the jobs that have ended well, and of those that have not, beyond what is kept.
+/// Deletes the oldest finished jobs beyond the history limits, successful and failed ones separately.
 async fn trim(cluster: &Cluster, cron_job: &Item) -> Result<(), Error> {
     let mut ended = cluster.controlled_by(cron_job, &jobs());
     ended.retain(|job| is_finished(job) && !job.is_deleting());

@@ -1,7 +1,7 @@
-//! Daemon sets: a pod on every node that is meant.
+//! Daemon sets: a pod on every matching node.
 //!
-//! Each pod is made for one node, which its affinity names; the scheduler then has no choice. What is missing or too
-//! many is decided in [`plan`].
+//! The affinity of each pod names its node, so the scheduler has no choice. [`plan`] decides what to create and
+//! delete.
 
 mod plan;
 
@@ -19,7 +19,7 @@ use crate::pod_control::{self, is_namespace_terminating};
 use crate::pods::{from_template, next_available};
 use crate::revisions::{self, HASH_LABEL, Revisions};
 
-/// What a daemon bears wherever it runs: it may be what makes the node ready.
+/// The tolerations of daemon pods: they may be what makes the node ready.
 const TOLERATED: &[(&str, &str)] = &[
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -29,7 +29,7 @@ const TOLERATED: &[(&str, &str)] = &[
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
 
-/// Brings daemon sets to their nodes.
+/// Runs the controller.
 pub(crate) fn run(cluster: &Cluster) -> Task {
     let controller = cluster
         .controller("daemon-sets", &daemon_sets())
@@ -71,7 +71,7 @@ fn is_of(pod: &Item, hash: &str) -> bool {
     pod.label(HASH_LABEL).is_some_and(|own| own == hash)
 }
 
-/// All nodes and the pods of a set on them; pods of nodes that are gone are somebody else's to remove.
+/// All nodes with the pods of a set. Pods of deleted nodes are removed elsewhere.
 fn places(cluster: &Cluster, set: &Item, spec: &Value, hash: &str) -> Vec<Place> {
     let mut pods = cluster.controlled_by(set, &pods());
     pods.sort_by_key(|pod| (pod.creation_timestamp(), pod.name().to_owned()));
@@ -93,7 +93,7 @@ fn places(cluster: &Cluster, set: &Item, spec: &Value, hash: &str) -> Vec<Place>
     nodes.iter().map(Item::read).map(place).collect()
 }
 
-/// The node that a pod is on, or is made for.
+/// The node a pod is bound to, or meant for.
 fn target(pod: &Item) -> &str {
     match pod.text("/spec/nodeName") {
         "" => pod.text(

@@ -1,6 +1,6 @@
-//! Deployments: a replica set per template, and a careful move from one to the next.
+//! Deployments: a replica set per template, and rolling updates from one to the next.
 //!
-//! How large each set should be is decided in [`plan`]; what is said about it, in [`progress`].
+//! [`plan`] decides the sizes of the sets, [`progress`] the status.
 
 mod plan;
 mod progress;
@@ -22,17 +22,17 @@ use crate::kinds::{deployments, pods, replica_sets};
 use crate::pods::has_ended;
 use crate::revisions::short_hash;
 
-/// Tells the pods of one template from those of another.
+/// The label that distinguishes the pods of one template from those of another.
 const HASH_LABEL: &str = "pod-template-hash";
-/// Numbers the templates a deployment has had.
+/// The revision number of a template.
 const REVISION: &str = "deployment.kubernetes.io/revision";
-/// The numbers that a set's template had before.
+/// Earlier revision numbers of a set's template.
 const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
-/// On a set, how many pods its deployment asked for when the set was last resized.
+/// On a set: the desired replicas of the deployment when the set was last resized.
 const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
-/// On a set, how many pods its deployment could have had then, with those that may be too many.
+/// On a set: the maximum replicas of the deployment then, including the surge.
 const MOST: &str = "deployment.kubernetes.io/max-replicas";
-/// What a set does not take over from its deployment.
+/// The annotations a set does not copy from its deployment.
 const OWN_ANNOTATIONS: &[&str] = &[
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
@@ -41,10 +41,10 @@ const OWN_ANNOTATIONS: &[&str] = &[
     MOST,
     "deprecated.deployment.rollback.to",
 ];
-/// How many old sets are kept unless a deployment says otherwise.
+/// The default number of old sets that are kept.
 const KEPT: i64 = 10;
 
-/// Rolls deployments out.
+/// Runs the controller.
 pub(crate) fn run(cluster: &Cluster) -> Task {
     let controller = cluster
         .controller("deployments", &deployments())
@@ -62,7 +62,7 @@ pub(crate) fn run(cluster: &Cluster) -> Task {
     cluster.run(controller, reconcile)
 }
 
-/// Leads from a pod to the deployment of its set.
+/// Maps a pod to the deployment of its set.
 fn deployment_of(cluster: &Cluster) -> Mapping {
     let sets = cluster.informer(&replica_sets()).store().clone();
     Arc::new(move |pod| {
@@ -74,7 +74,7 @@ fn deployment_of(cluster: &Cluster) -> Mapping {
     })
 }
 
-/// Whether a pod is gone or has ended: a deployment that is created anew may go on.
+/// True if a pod was deleted or has finished: a `Recreate` deployment may continue.
 fn has_stopped(change: &Delta) -> bool {
     match change {
         Delta::Added { .. } => false,
@@ -85,7 +85,7 @@ fn has_stopped(change: &Delta) -> bool {
 
 /// The replica sets of a deployment, oldest first.
 struct Sets {
-    /// The one with the deployment's template; a deployment that is paused gets none.
+    /// The one with the deployment's template; a paused deployment gets no new one.
     new: Option<Item>,
     old: Vec<Item>,
 }
@@ -105,8 +105,8 @@ impl Sets {
         self.old.iter().chain(&self.new)
     }
 
-    /// Whether the deployment asks for another number of pods than when its sets were last resized: it is scaled before
-    /// it is rolled on.
+    /// True if the desired replicas have changed since the sets were last resized: the deployment is scaled before
+    /// the rollout continues.
     fn were_sized_otherwise(&self, strategy: &Strategy) -> bool {
         let mut active = self.all().filter(|set| set.number("/spec/replicas") > 0);
         active.any(|set| noted(set, DESIRED).is_some_and(|desired| desired != strategy.wanted))
@@ -139,7 +139,7 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     Ok(next.map_or(Action::Done, Action::After))
 }
 
-/// The template of a set without the label that makes it a set of its own.
+/// The template of a set without the template hash label.
 fn template_of(set: &Item) -> Value {
     let mut template = set["spec"]["template"].clone();
     if let Some(labels) = template["metadata"]["labels"].as_object_mut() {
@@ -157,7 +157,7 @@ fn noted(object: &Item, annotation: &str) -> Option<i64> {
     object.annotation(annotation)?.parse().ok()
 }
 
-/// The set of the deployment's template, with the highest number of all: an old template that comes back is the latest.
+/// The set of the deployment's template, with the highest revision: an old template that comes back is the latest.
 async fn current_set(cluster: &Cluster, deployment: &Item, sets: &Sets) -> Result<Item, Error> {
     let next = sets.old.iter().map(revision).max().unwrap_or_default() + 1;
     let Some(set) = &sets.new else {
@@ -181,7 +181,7 @@ async fn current_set(cluster: &Cluster, deployment: &Item, sets: &Sets) -> Resul
     Ok(Item::read(&updated))
 }
 
-/// The numbers that a set had, with the one it has now.
+/// The earlier revisions of a set, including its current one.
 fn with_revision(set: &Item) -> String {
     let current = revision(set).to_string();
     match set
@@ -193,7 +193,7 @@ fn with_revision(set: &Item) -> String {
     }
 }
 
-/// The annotations of a deployment that its current set has, too.
+/// The annotations of a deployment that its current set copies.
 fn inherited_annotations(deployment: &Item) -> serde_json::Map<String, Value> {
     let annotations = deployment["metadata"]["annotations"].as_object();
     let mut annotations = annotations.cloned().unwrap_or_default();
@@ -229,7 +229,7 @@ async fn create_set(cluster: &Cluster, deployment: &Item, revision: i64) -> Resu
     Ok(Item::read(&created))
 }
 
-/// Gives the deployment the number of its template.
+/// Sets the deployment's revision annotation.
 async fn number(cluster: &Cluster, deployment: &Item, set: &Item) -> Result<(), Error> {
     if revision(deployment) == revision(set) {
         return Ok(());
@@ -255,7 +255,7 @@ fn sizes(cluster: &Cluster, sets: &Sets) -> Sizes {
     }
 }
 
-/// Gives sets their sizes, and notes on each that has pods what its deployment asked for.
+/// Resizes sets, and records the deployment's desired replicas on each set with pods.
 async fn resize(
     cluster: &Cluster,
     deployment: &Item,
@@ -291,7 +291,7 @@ async fn resize(
     Ok(())
 }
 
-/// Deletes the oldest of the empty sets that are not kept.
+/// Deletes the oldest empty sets beyond the history limit.
 async fn trim(cluster: &Cluster, deployment: &Item, sets: &Sets) -> Result<(), Error> {
     let kept = deployment
         .at("/spec/revisionHistoryLimit")

@@ -1,7 +1,7 @@
-//! Disruption budgets: how many pods can be spared right now, for those who want to evict them.
+//! Disruption budgets: the number of pods that may be evicted now.
 //!
-//! An eviction spends one of `disruptionsAllowed` and notes the pod. The note is kept until the pod is seen to go, or
-//! for two minutes; until then the pod does not count as healthy.
+//! An eviction uses one of `disruptionsAllowed` and records the pod. The record is kept until the pod is seen being
+//! deleted, or for two minutes; until then the pod does not count as healthy.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use crate::pods::{is_active, is_ready};
 use crate::rollout::amount;
 use crate::time;
 
-/// 2 min, as Kubernetes: how long an eviction may take to be seen.
+/// The time a recorded eviction is kept, as in Kubernetes.
 const EVICTION_SECONDS: i64 = 120;
 
-/// Keeps count for budgets.
+/// Runs the controller.
 pub(crate) fn run(cluster: &Cluster) -> Task {
     let affected = cluster.selecting(&disruption_budgets(), selector);
     let controller = cluster
@@ -53,7 +53,7 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     Ok(next.map_or(Action::Done, Action::After))
 }
 
-/// The counts, and when the oldest eviction that was not seen is forgotten.
+/// The status, and the time until the oldest recorded eviction expires.
 fn status(budget: &Item, pods: &[Item]) -> (Value, Option<Duration>) {
     let notes = evictions(budget, pods);
     let healthy = pods
@@ -102,7 +102,7 @@ fn status(budget: &Item, pods: &[Item]) -> (Value, Option<Duration>) {
     (status, notes.iter().map(|(.., left)| *left).min())
 }
 
-/// The pods that were evicted and are not seen to go: name, since when, and how long that is believed.
+/// The pods that were evicted but are not being deleted yet: name, time, and remaining time.
 fn evictions<'a>(budget: &'a Item, pods: &[Item]) -> Vec<(&'a str, &'a Value, Duration)> {
     let noted = budget
         .at("/status/disruptedPods")

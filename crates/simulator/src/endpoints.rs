@@ -1,11 +1,11 @@
-//! Endpoints: where the pods of a service are, as slices and in the older form.
+//! Endpoints: the addresses of a service's pods, as EndpointSlices and as `Endpoints`.
 //!
 //! ```text
-//! service ──selector──▶ pods with an address ──▶ one port set each ──▶ slices of up to 100 ──▶ compared with what is there
+//! service ──selector──▶ pods with an address ──▶ one port set each ──▶ slices of up to 100 ──▶ compared with existing slices
 //! ```
 //!
-//! A slice that says what it should is left alone, so a pod that changes costs one write. Endpoints that people write
-//! themselves are mirrored into slices ([`mirror`]).
+//! A slice with the right content is not written, so a change of one pod costs one write. Endpoints written by users
+//! are mirrored into slices ([`mirror`]).
 
 pub(crate) mod mirror;
 mod slices;
@@ -26,23 +26,23 @@ use crate::item::Item;
 use crate::kinds::{endpoint_slices, endpoints, nodes, pods, services};
 use crate::pods::{has_ended, is_ready};
 
-/// On a slice, the service it is of.
+/// On a slice: its service.
 const SERVICE: &str = "kubernetes.io/service-name";
-/// On a slice, who looks after it.
+/// On a slice: its controller.
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
-/// On slices and endpoints, when what they tell last changed.
+/// On slices and endpoints: the time of the last change.
 const LAST_CHANGE: &str = "endpoints.kubernetes.io/last-change-trigger-time";
-/// On endpoints that are no endpoints but a lock, as leader election once used them.
+/// On endpoints used as a lock by old leader election.
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
-/// On a node, where it is.
+/// On a node: its zone.
 const ZONE: &str = "topology.kubernetes.io/zone";
-/// On services and endpoints without an address of their own.
+/// On headless services and their endpoints.
 const HEADLESS: &str = "service.kubernetes.io/headless";
-/// 100, as Kubernetes: a pod that changes is not worth a larger write.
+/// The largest number of endpoints in a slice, as in Kubernetes: it bounds the size of a write.
 const MAX_ENDPOINTS: usize = 100;
 
-/// Keeps slices and endpoints of services.
+/// Runs the controller.
 pub(crate) fn run(cluster: &Cluster) -> Task {
     let controller = cluster
         .controller("endpoints", &services())
@@ -56,13 +56,13 @@ pub(crate) fn run(cluster: &Cluster) -> Task {
     cluster.run(controller, reconcile)
 }
 
-/// Deletes endpoints whose service is gone. Those that never had one stay.
+/// Deletes the endpoints of deleted services. Those that never had a service stay.
 pub(crate) fn run_cleanup(cluster: &Cluster) -> Task {
     let options = ControllerOptions {
         predicate: Some(Arc::new(|change| matches!(change, Delta::Deleted { .. }))),
         ..Default::default()
     };
-    // Nobody saw the services go that went before this program began.
+    // Services may have been deleted before this program started.
     let is_leftover = |change: &Delta| {
         matches!(
             change,
@@ -97,7 +97,7 @@ async fn clean_up(cluster: Cluster, request: Request) -> Result<Action, Error> {
     Ok(Action::Done)
 }
 
-/// Leads from a slice to what it is of.
+/// Maps a slice to its service.
 fn of_service() -> Mapping {
     Arc::new(|slice| {
         let service = slice.label(SERVICE);
@@ -106,12 +106,12 @@ fn of_service() -> Mapping {
     })
 }
 
-/// Leads from endpoints to their service, and back.
+/// Maps endpoints to their service, and back.
 fn same_name() -> Mapping {
     Arc::new(|object| vec![object.key()])
 }
 
-/// Which pods a service is for; one without a selector has its endpoints from somebody else.
+/// The pod selector of a service; one without a selector gets its endpoints from elsewhere.
 fn selector(service: &Item) -> Option<LabelSelector> {
     let labels = service.at("/spec/selector").as_object()?;
     let labels = labels
@@ -151,7 +151,7 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     Ok(Action::Done)
 }
 
-/// The labels of a service that all that is made for it has, too.
+/// The labels of a service that its slices and endpoints copy.
 fn inherited_labels(service: &Item) -> serde_json::Map<String, Value> {
     let labels = service["metadata"]["labels"].as_object();
     let mut labels = labels.cloned().unwrap_or_default();
@@ -161,7 +161,7 @@ fn inherited_labels(service: &Item) -> serde_json::Map<String, Value> {
     labels
 }
 
-/// The time of the last change that endpoints follow: of the service itself, or of what its pods can do.
+/// The time of the last change: of the service itself, or of its pods' readiness.
 fn last_change(service: &Item, targets: &[Target]) -> String {
     let readiness = |target: &Target| {
         let mut conditions = target.pod.list("/status/conditions").iter();
@@ -172,7 +172,7 @@ fn last_change(service: &Item, targets: &[Target]) -> String {
     targets.iter().filter_map(readiness).fold(created, Ord::max)
 }
 
-/// All endpoints by the ports they have. A service without pods has one empty slice.
+/// All endpoints by their ports. A service without pods has one empty slice.
 fn groups(cluster: &Cluster, service: &Item, targets: &[Target]) -> Vec<Group> {
     let mut by_ports: BTreeMap<String, Group> = BTreeMap::new();
     let group = |ports| Group {
@@ -211,16 +211,16 @@ fn endpoint(cluster: &Cluster, service: &Item, target: &Target) -> Value {
     }))
 }
 
-/// A pod that serves, or will, or has.
+/// A pod that is, will be or was an endpoint.
 struct Target {
     pod: Item,
     address: String,
-    /// The ports of the service, as this pod has them.
+    /// The ports of the service on this pod.
     ports: Vec<Value>,
 }
 
 impl Target {
-    /// `None` for a pod that cannot be reached.
+    /// Returns `None` for a pod without an address.
     fn of(service: &Item, pod: Item) -> Option<Self> {
         let address = pod.text("/status/podIP").to_owned();
         if address.is_empty() || has_ended(&pod) {
@@ -231,13 +231,13 @@ impl Target {
         Some(Self { pod, address, ports })
     }
 
-    /// Whether it can be sent to by those who are asked to send.
+    /// True if traffic may be sent to it.
     fn is_ready(&self, service: &Item) -> bool {
         service.at("/spec/publishNotReadyAddresses") == true
             || (is_ready(&self.pod) && !self.pod.is_deleting())
     }
 
-    /// The pod's name in the service's domain, if it asked for one.
+    /// The pod's host name in the service's domain, if it has one.
     fn hostname(&self, service: &Item) -> Option<&str> {
         let is_named = self.pod.text("/spec/subdomain") == service.name();
         Some(self.pod.text("/spec/hostname")).filter(|name| is_named && !name.is_empty())
@@ -253,7 +253,7 @@ impl Target {
     }
 }
 
-/// A port of a service, on a pod: by number, or by the name its container gives it.
+/// A port of a service on a pod: by number, or by the name of a container port.
 fn port_of(port: &Value, pod: &Item) -> Option<Value> {
     let target = &port["targetPort"];
     let number = match (target.as_i64(), target.as_str()) {

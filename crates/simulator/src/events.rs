@@ -1,7 +1,7 @@
-//! Events: what controllers tell people, each under the name that Kubernetes' own has.
+//! Events of the controllers, each under the name of Kubernetes' own controller.
 //!
-//! Telling never waits and never fails. Equal Events are counted up, and too many about one object are left out, as
-//! client-go does it.
+//! Recording never waits and never fails. Equal Events are counted, and too many about one object are dropped, as in
+//! client-go.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use watchkeeper_client::Client;
 use watchkeeper_runtime::recorder::{EventType, Note, Recorder, Writer};
 use watchkeeper_wire::Object;
 
-/// How long Events that wait may take to be written when the simulation is stopped.
+/// The time queued Events have to be written when the simulation is stopped.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Who tells.
+/// The name of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Component(&'static str);
 
@@ -34,7 +34,7 @@ pub(crate) const STATEFUL_SETS: Component = Component("statefulset-controller");
 pub(crate) const TAINT_EVICTION: Component = Component("taint-eviction-controller");
 pub(crate) const VOLUMES: Component = Component("persistentvolume-controller");
 
-/// The voices of all components.
+/// The recorders of all controllers.
 #[derive(Clone)]
 pub(crate) struct Events {
     client: Client,
@@ -49,19 +49,19 @@ impl Events {
         }
     }
 
-    /// Tells that all is well.
+    /// Records a normal Event.
     pub(crate) fn normal(&self, who: Component, object: &Object, reason: &str, message: impl Into<String>) {
         self.voice(who)
             .record(object, note(EventType::Normal, reason, message));
     }
 
-    /// Tells that something is not well.
+    /// Records a warning.
     pub(crate) fn warning(&self, who: Component, object: &Object, reason: &str, message: impl Into<String>) {
         self.voice(who)
             .record(object, note(EventType::Warning, reason, message));
     }
 
-    /// The voice of a component, for more than a word about an object.
+    /// The recorder of a controller.
     pub(crate) fn voice(&self, who: Component) -> Recorder {
         let mut voices = self.voices.lock();
         let (voice, _) = voices
@@ -70,7 +70,7 @@ impl Events {
         voice.clone()
     }
 
-    /// Writes what waits, unless that takes too long.
+    /// Writes queued Events, up to a time limit.
     pub(crate) async fn stop(&self) {
         let voices = std::mem::take(&mut *self.voices.lock());
         let last_words = async {
@@ -78,7 +78,7 @@ impl Events {
                 writer.drain().await;
             }
         };
-        // Whoever cannot be told by then is not.
+        // Events that cannot be written by then are lost.
         let _ = tokio::time::timeout(LAST_WORDS, last_words).await;
     }
 }

@@ -1,16 +1,16 @@
 //! The garbage collector: deletes objects whose owners are gone.
 //!
-//! An object is deleted when none of its owners is left; an owner is known by its uid, never by its name alone. How an
-//! owner is deleted decides about its dependents: in the background they go after it, in the foreground it waits for
-//! those that block it, and orphaning takes the owner off them.
+//! An object is deleted when none of its owners exists; owners are identified by uid. The way an owner is deleted
+//! decides about its dependents: with background deletion they are deleted after it, with foreground deletion it
+//! waits for those that block it, and with orphaning their owner references are removed.
 //!
 //! ```text
-//! an object changes ──────────────────▶ it is looked at ([`collect`])
-//! an owner goes, or is about to ──────▶ so are its dependents, found by its uid
-//! a dependent goes, or stops blocking ─▶ so are the owners that may wait for it
+//! an object changes ──────────────────▶ check it ([`collect`])
+//! an owner is (being) deleted ────────▶ check its dependents, found by its uid
+//! a dependent is deleted or unblocks ─▶ check the owners that may wait for it
 //! ```
 //!
-//! Custom kinds are followed from when their definition is established until it goes.
+//! Custom kinds are watched while their definition is established.
 
 mod collect;
 
@@ -31,13 +31,13 @@ use watchkeeper_wire::schema::resources;
 use crate::cluster::{Cluster, Task};
 use crate::kinds::custom_resource_definitions;
 
-/// The index of objects by the uid of any of their owners.
+/// The index of objects by the uids of their owners.
 const BY_OWNER: &str = "owner-uid";
 
-/// Events are many, and belong to nobody.
+/// Events are numerous and have no owners.
 const IGNORED: &[&str] = &["events"];
 
-/// Removes garbage of all kinds.
+/// Runs the controller.
 pub(crate) fn run(cluster: &Cluster) -> Task {
     let collector = Arc::new(Collector {
         cluster: cluster.clone(),
@@ -71,8 +71,8 @@ pub(crate) fn collectable() -> Vec<Resource> {
     found
 }
 
-/// The object that goes with a change, or is about to. After a gap in the watch, one that was deleted and created anew
-/// looks as if it had been changed.
+/// The object that a change deletes, or marks for deletion. After a gap in the watch, a recreated object looks like
+/// an update.
 fn leaving(change: &Delta) -> Option<&Object> {
     match change {
         Delta::Deleted { last, .. } => Some(last),
@@ -81,7 +81,7 @@ fn leaving(change: &Delta) -> Option<&Object> {
     }
 }
 
-/// The owners that an object blocked before a change, and does not block after it.
+/// The owners that an object no longer blocks after a change.
 fn unblocked(change: &Delta) -> Vec<OwnerReference<'_>> {
     let (old, new) = match change {
         Delta::Added { .. } => return Vec::new(),
@@ -100,7 +100,7 @@ fn unblocked(change: &Delta) -> Vec<OwnerReference<'_>> {
     owners
 }
 
-/// The resource of a definition that is served.
+/// The resource of an established definition.
 pub(crate) fn established(definition: &Object) -> Option<Resource> {
     let definition = definition.to_value().ok()?;
     let mut conditions = definition["status"]["conditions"].as_array()?.iter();
@@ -126,26 +126,26 @@ fn owner_uids(object: &Object) -> Vec<String> {
     owners.map(|owner| owner.uid.into_owned()).collect()
 }
 
-/// A kind, what is known of it, and a way to have one of its objects looked at.
+/// A kind, its informer, and a handle to check its objects.
 struct Kind {
     resource: Resource,
     informer: Informer,
     trigger: ReconcileHandle,
-    /// Says when the kind goes, or the simulation ends.
+    /// Cancelled when the kind is removed or the simulation ends.
     stop: CancellationToken,
 }
 
 struct Collector {
     cluster: Cluster,
     kinds: RwLock<Vec<Arc<Kind>>>,
-    /// Every custom kind that there is or was: owners of a kind that has gone are gone too.
+    /// Every custom kind that exists or existed: owners of a removed kind are gone too.
     defined: RwLock<Vec<Resource>>,
 }
 
 impl Collector {
-    /// Begins to follow a kind.
+    /// Starts watching a kind.
     fn add(self: &Arc<Self>, resource: Resource, informer: Informer, tasks: &mut JoinSet<()>) {
-        // Nobody else adds this one.
+        // The informer is new: the index cannot exist yet.
         let _ = informer.store().add_index(BY_OWNER, owner_uids);
         // There are many kinds, and little to do for most.
         let options = ControllerOptions {
@@ -168,7 +168,7 @@ impl Collector {
         }));
     }
 
-    /// Follows custom kinds while they are defined.
+    /// Watches custom kinds while they are defined.
     async fn follow_definitions(self: &Arc<Self>, definitions: Informer, tasks: &mut JoinSet<()>) {
         let mut changes = definitions.subscribe(SubscribeOptions::default());
         loop {
@@ -195,14 +195,14 @@ impl Collector {
         }
         self.remove(definition).await;
         self.defined.write().push(resource.clone());
-        // Its own: the factory's are for kinds that stay.
+        // A separate informer: those of the factory are for kinds that stay.
         let api = self.cluster.client.dynamic(resource.clone());
         let informer = Informer::start(Arc::new(ApiSource::new(api)), Config::default().into());
         self.add(resource, informer, tasks);
     }
 
-    /// Stops following the kind that a definition defined. Of its objects nobody will be told any more, so the owners and
-    /// the dependents of those that are known are looked at now.
+    /// Stops watching the kind of a deleted definition. Its objects produce no more events, so the owners and
+    /// dependents of the known ones are checked now.
     async fn remove(&self, definition: &Object) {
         let is_its = |kind: &Arc<Kind>| definition.name() == kind.resource.group_resource().to_string();
         let gone: Vec<Arc<Kind>> = self.kinds.write().extract_if(.., |kind| is_its(kind)).collect();
@@ -217,13 +217,13 @@ impl Collector {
         }
     }
 
-    /// Has the neighbours of a kind's objects looked at: the dependents of one that goes, and the owners of one that
-    /// does not block them any longer.
+    /// Triggers checks of related objects: the dependents of a deleted one, and the owners of one that no longer
+    /// blocks them.
     async fn follow(self: Arc<Self>, kind: Arc<Kind>) {
         let mut changes = kind.informer.subscribe(SubscribeOptions::default());
         loop {
             let notice = tokio::select! {
-                // What is known already is told first, the end of a kind's objects for instance.
+                // Queued changes, such as the deletion of a kind's objects, come first.
                 biased;
                 notice = changes.next() => notice,
                 () = kind.stop.cancelled() => return,
@@ -247,13 +247,13 @@ impl Collector {
         let kinds = self.kinds.read().clone();
         for kind in kinds {
             for dependent in kind.dependents(owner) {
-                // A controller that has ended needs to know nothing.
+                // A controller that has ended ignores it.
                 kind.trigger.reconcile(dependent.key());
             }
         }
     }
 
-    /// Has an owner looked at that may wait for this dependent.
+    /// Triggers a check of an owner that may wait for this dependent.
     fn trigger_owner(&self, dependent: &Object, owner: &OwnerReference<'_>) {
         let Some(resource) = self.resource_of(owner) else {
             return;
@@ -264,7 +264,7 @@ impl Collector {
         }
     }
 
-    /// The resource of an owner. `None` for a kind that nobody serves, or not in this version.
+    /// The resource of an owner. `None` for a kind that is not served, or not in this version.
     fn resource_of(&self, owner: &OwnerReference<'_>) -> Option<Resource> {
         let (group, version) = match owner.api_version.split_once('/') {
             Some((group, version)) => (group, version),
@@ -274,14 +274,14 @@ impl Collector {
         builtin.or_else(|| self.custom(group, &owner.kind))
     }
 
-    /// The resource of a custom kind that there is or was, in the version it was last followed in.
+    /// The resource of a current or former custom kind, in the version it was last watched in.
     fn custom(&self, group: &str, kind: &str) -> Option<Resource> {
         let defined = self.defined.read();
         let mut latest = defined.iter().rev();
         latest.find(|it| it.group == group && it.kind == kind).cloned()
     }
 
-    /// An object as it is known, if it has this uid.
+    /// An object in the store, if it has this uid.
     fn known(&self, resource: &Resource, key: &ObjectKey, uid: &str) -> Option<Object> {
         let kinds = self.kinds.read();
         let kind = kinds.iter().find(|kind| kind.is_of(resource))?;
@@ -289,7 +289,7 @@ impl Collector {
         known.filter(|known| known.uid() == uid)
     }
 
-    /// Whether an object with an owner's uid is known, wherever it is.
+    /// True if an object with an owner's uid exists in any namespace.
     fn is_anywhere(&self, owner: &OwnerReference<'_>) -> bool {
         let Some(resource) = self.resource_of(owner) else {
             return false;
@@ -302,7 +302,7 @@ impl Collector {
         })
     }
 
-    /// The objects that name this one as their owner, and could: an owner with a namespace has dependents only there.
+    /// The objects that name this one as their owner. A namespaced owner has dependents only in its namespace.
     fn dependents(&self, owner: &Object) -> Vec<(Resource, Object)> {
         let mut found = Vec::new();
         for kind in self.kinds.read().iter() {
@@ -321,7 +321,7 @@ impl Collector {
 }
 
 impl Kind {
-    /// Whether this is the kind of a resource, in whichever version it is followed.
+    /// True if this is the kind of a resource, in any version.
     fn is_of(&self, resource: &Resource) -> bool {
         self.resource.group == resource.group && self.resource.plural == resource.plural
     }
@@ -333,7 +333,7 @@ impl Kind {
     }
 }
 
-/// Where an owner of a resource is, if it is there: next to its dependent, or in no namespace.
+/// The key of an owner: in the namespace of its dependent, or cluster-scoped.
 fn owner_key(resource: &Resource, dependent: &Object, owner: &OwnerReference<'_>) -> ObjectKey {
     match resource.scope {
         Scope::Namespaced => ObjectKey::new(dependent.namespace(), &owner.name),

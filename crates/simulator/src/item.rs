@@ -1,4 +1,4 @@
-//! An object, and what it says.
+//! An object with its decoded content.
 
 use std::ops::{Deref, Index};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use watchkeeper_runtime::controller::Request;
 use watchkeeper_wire::Object;
 
-/// An object as it is kept, read once. What is not there reads as nothing: `""`, `0`, no entries.
+/// An object, decoded once. Missing fields read as empty: `""`, `0`, no entries.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
     object: Object,
@@ -14,7 +14,7 @@ pub(crate) struct Item {
 }
 
 impl Item {
-    /// An object that cannot be read is as good as empty, and is reported.
+    /// Decodes an object. One that cannot be decoded is logged and reads as empty.
     pub(crate) fn read(object: &Object) -> Self {
         let value = object.to_value().unwrap_or_else(|error| {
             tracing::warn!(object = %object.key(), %error, "object cannot be read");
@@ -26,18 +26,18 @@ impl Item {
         }
     }
 
-    /// What is to be reconciled, unless it is gone or on its way.
+    /// The object to reconcile, unless it is missing or being deleted.
     pub(crate) fn living(request: &Request) -> Option<Self> {
         let object = request.object.as_ref()?;
         (!object.is_deleting()).then(|| Self::read(object))
     }
 
-    /// All that it says.
+    /// The decoded object.
     pub(crate) fn value(&self) -> &Value {
         &self.value
     }
 
-    /// A field by its path.
+    /// A field by its JSON pointer.
     pub(crate) fn at(&self, pointer: &str) -> &Value {
         self.value.pointer(pointer).unwrap_or(&Value::Null)
     }
@@ -54,18 +54,18 @@ impl Item {
         self.at(pointer).as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// Whether a condition holds.
+    /// True if a condition has the status `True`.
     pub(crate) fn holds(&self, kind: &str) -> bool {
         let mut conditions = self.list("/status/conditions").iter();
         conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")
     }
 
-    /// Whether the status says all this already.
+    /// True if the status already contains this.
     pub(crate) fn says(&self, status: &Value) -> bool {
         tells(&self["status"], status)
     }
 
-    /// Says that this object controls another one.
+    /// An owner reference that makes this object the controller.
     pub(crate) fn as_controller(&self) -> Value {
         let mut reference = self.as_owner();
         reference["controller"] = json!(true);
@@ -73,7 +73,7 @@ impl Item {
         reference
     }
 
-    /// Says that another object goes with this one.
+    /// An owner reference to this object.
     pub(crate) fn as_owner(&self) -> Value {
         json!({
             "apiVersion": self.api_version(),
@@ -84,7 +84,7 @@ impl Item {
     }
 }
 
-/// Whether a value would stay the same with these fields in it. What is not there is as good as nothing.
+/// True if a value already contains these fields. A missing field equals an empty one.
 fn tells(known: &Value, new: &Value) -> bool {
     match new {
         Value::Object(fields) => fields.iter().all(|(name, new)| tells(&known[name], new)),
@@ -117,7 +117,7 @@ pub(crate) mod tests {
     use super::*;
     use watchkeeper_wire::ObjectOptions;
 
-    /// An object for a test of a decision.
+    /// An object for unit tests.
     pub(crate) fn item(value: &Value) -> Item {
         let bytes = serde_json::to_vec(value).unwrap();
         Item::read(&Object::from_json(&bytes, &ObjectOptions::default()).unwrap())

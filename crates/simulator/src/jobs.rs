@@ -1,13 +1,13 @@
-//! Jobs: pods that run to their end, so many times.
+//! Jobs: run pods to completion.
 //!
-//! A pod that has ended must be counted once, even if this program is stopped half-way. So its pods carry a
-//! finalizer, and counting takes three steps, each of which can be repeated:
+//! A finished pod must be counted once, even if this program is stopped half-way. Therefore pods have a finalizer,
+//! and counting takes three steps, each of which can be repeated:
 //!
 //! ```text
-//! the pod's uid is noted in the status  ▶  its finalizer is taken off  ▶  the note becomes one more in the count
+//! the pod's uid is recorded in the status  ▶  its finalizer is removed  ▶  the uid is replaced by one more in the count
 //! ```
 //!
-//! Jobs that name another controller in `managedBy` are left to it.
+//! Jobs with another controller in `managedBy` are ignored.
 
 mod failure_policy;
 mod indexes;
@@ -29,20 +29,20 @@ use crate::pod_control::{self, is_namespace_terminating};
 use crate::pods::{from_template, is_active};
 use crate::time;
 
-/// Keeps a pod until it is counted.
+/// The finalizer that keeps a pod until it is counted.
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";
-/// On a pod, the job it is of.
+/// On a pod: its job.
 const JOB_NAME: &str = "batch.kubernetes.io/job-name";
-/// Which of the completions a pod is for, as annotation and label.
+/// The completion index of a pod, as annotation and label.
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// On a pod, how often its index has failed before it.
+/// On a pod: the earlier failures of its index.
 const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
-/// Who looks after jobs that name nobody.
+/// The default controller of jobs.
 const MANAGER: &str = "kubernetes.io/job-controller";
-/// What the containers of a pod know it by.
+/// The environment variable with the completion index.
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 
-/// Runs jobs.
+/// Runs the controller.
 pub(crate) fn run(cluster: &Cluster) -> Task {
     let controller = cluster
         .controller("jobs", &jobs())
@@ -80,7 +80,7 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     Ok(plan.again.map_or(Action::Done, Action::After))
 }
 
-/// Lets the pods go that nobody counts: those of a job of this name that is gone, or on its way, or has left them.
+/// Removes the finalizer of pods that no job counts: their job is missing, being deleted, or has released them.
 async fn release_strays(cluster: &Cluster, request: &Request) -> Result<(), Error> {
     let living = request.object.as_ref().filter(|job| !job.is_deleting());
     let known = cluster.snapshot(&pods());
@@ -103,7 +103,7 @@ async fn release_strays(cluster: &Cluster, request: &Request) -> Result<(), Erro
     Ok(())
 }
 
-/// The pods of a job. Those it adopts are counted as well.
+/// The pods of a job, including adopted ones.
 async fn claim(cluster: &Cluster, job: &Item) -> Result<Vec<Item>, Error> {
     let mut present = cluster.claim(job, &pods(), |_| true).await?;
     for pod in &mut present {
@@ -116,7 +116,7 @@ async fn claim(cluster: &Cluster, job: &Item) -> Result<Vec<Item>, Error> {
     Ok(present)
 }
 
-/// Tells of every condition that has come to hold with this status.
+/// Records an Event for every condition that has become true.
 fn tell(cluster: &Cluster, job: &Item, status: &Value) {
     let events = &cluster.events;
     let conditions = status["conditions"].as_array().into_iter().flatten();
@@ -132,7 +132,7 @@ fn tell(cluster: &Cluster, job: &Item, status: &Value) {
     }
 }
 
-/// Removes a job whose time after its end is over.
+/// Deletes a job after its TTL.
 async fn expire(cluster: &Cluster, job: &Item) -> Result<Action, Error> {
     let Some(seconds) = job.at("/spec/ttlSecondsAfterFinished").as_i64() else {
         return Ok(Action::Done);
@@ -172,7 +172,7 @@ async fn create(cluster: &Cluster, job: &Item, index: Option<u64>, present: &[It
     }
 }
 
-/// Gives containers their index, unless they have another variable of that name.
+/// Sets the index variable of containers, unless they have one of that name.
 fn tell_index(spec: &mut Value, containers: &str) {
     let path = format!("metadata.labels['{INDEX}']");
     let variable =

@@ -1,4 +1,4 @@
-//! The kinds the simulator works on.
+//! The kinds of the simulator.
 
 use watchkeeper_meta::Resource;
 use watchkeeper_wire::schema::resources;
@@ -7,12 +7,12 @@ use watchkeeper_wire::schema::resources;
 pub(crate) fn resource(group: &str, plural: &str) -> Resource {
     match resources::by_plural(group, "v1", plural) {
         Some(known) => known.resource.clone(),
-        // Every name here is in the table; a test asks for each.
+        // Every name used here is in the table; a test checks each.
         None => unreachable!("{plural} is a built-in resource"),
     }
 }
 
-/// Autoscalers in the version that has all metrics.
+/// Autoscalers in the version with all metrics.
 pub(crate) fn autoscalers() -> Resource {
     match resources::by_plural("autoscaling", "v2", "horizontalpodautoscalers") {
         Some(known) => known.resource.clone(),

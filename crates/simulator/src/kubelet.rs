@@ -5,8 +5,8 @@
 //!                                                └▶ deleted ▶ stopped, within its grace period
 //! ```
 //!
-//! How long each takes is in the options; what a container does is in [`program`], what it goes through in
-//! [`containers`]. A pod whose node is gone goes at once.
+//! The durations are in the options; [`program`] simulates a container, [`containers`] has its states. A pod of a
+//! deleted node is deleted at once.
 
 mod addresses;
 mod containers;
@@ -38,10 +38,10 @@ use crate::pods::has_ended;
 use crate::scheduler::BY_NODE;
 use crate::time;
 
-/// `false` while a pod that runs is not ready.
+/// The annotation that keeps a running pod from being ready, if `false`.
 const READY: &str = "simulator.watchkeeper/ready";
 
-/// Runs the pods of all nodes.
+/// Runs the controller.
 pub(crate) fn run(cluster: &Cluster, options: SimulatorOptions) -> Task {
     let kubelet = Arc::new(Kubelet {
         options,
@@ -73,7 +73,7 @@ struct Kubelet {
     addresses: Addresses,
 }
 
-/// Since when a pod and its containers are in their states. Whoever starts anew begins anew to count.
+/// The times at which pods and containers entered their states. They are lost on a restart.
 #[derive(Default)]
 struct Moments {
     uid: String,
@@ -109,7 +109,7 @@ impl Kubelet {
         self.run(cluster, &pod).await
     }
 
-    /// Has every container take its next step.
+    /// Advances every container.
     async fn run(&self, cluster: &Cluster, pod: &Item) -> Result<Action, Error> {
         if let Some(left) = self.left(pod, "created", self.options.container_creation) {
             return Ok(Action::After(left));
@@ -125,7 +125,7 @@ impl Kubelet {
             status::overdue(&mut status);
         }
         tell(cluster, pod, step_of);
-        // What it leads to comes back as a change.
+        // The resulting change triggers the next reconcile.
         cluster.report(&pods(), pod, status).await?;
         let waits = steps.values().filter_map(|step| match step {
             Step::Wait(left) => Some(*left),
@@ -141,7 +141,7 @@ impl Kubelet {
             .map_or(Action::Done, Action::After))
     }
 
-    /// What happens to the containers whose turn it is: the others follow those before them.
+    /// The steps of the containers whose turn it is; the others wait for those before them.
     fn steps<'a>(&self, pod: &'a Item) -> HashMap<&'a str, Step> {
         let mut steps = HashMap::new();
         for container in Container::all(pod) {
@@ -170,7 +170,7 @@ impl Kubelet {
         all.iter().map(status).collect()
     }
 
-    /// Lets a deleted pod stop within its grace period, then removes it.
+    /// Stops a deleted pod within its grace period, then removes it.
     async fn end(&self, cluster: &Cluster, pod: &Item) -> Result<Action, Error> {
         let grace = pod.number("/metadata/deletionGracePeriodSeconds");
         let span = self
@@ -201,26 +201,26 @@ impl Kubelet {
     async fn stop(&self, cluster: &Cluster, pod: &Item) -> Result<Action, Error> {
         let is_kept_running = !matches!(pod.text("/spec/restartPolicy"), "Never" | "OnFailure");
         if !is_kept_running && !has_ended(pod) {
-            // Whoever counts how pods end is told how this one did.
+            // Controllers that count finished pods need the final status.
             let status = status::of(pod, "", &self.statuses(pod, end_by_force));
             cluster.report(&pods(), pod, status).await?;
         }
         let is_stopped = pod.is_deleting() && pod.number("/metadata/deletionGracePeriodSeconds") == 0;
-        // What is left of a pod that has been stopped is somebody's finalizer.
+        // A stopped pod that still exists waits for a finalizer.
         if !is_stopped || pod.finalizers().is_empty() {
             cluster.delete(&pods(), pod, Some(0)).await?;
         }
         Ok(Action::Done)
     }
 
-    /// Whether a pod was in a state before.
+    /// True if a pod was in a state before.
     fn has_begun(&self, pod: &Item, moment: &str) -> bool {
         let moments = self.moments.lock();
         let own = moments.get(&pod.key()).filter(|own| own.uid == pod.uid());
         own.is_some_and(|own| own.since.contains_key(moment))
     }
 
-    /// How long a pod, or a container of it, has been in a state.
+    /// The time a pod or container has been in a state.
     fn since(&self, pod: &Item, moment: &str) -> Duration {
         let mut moments = self.moments.lock();
         let own = moments.entry(pod.key()).or_default();
@@ -234,14 +234,14 @@ impl Kubelet {
         begun.elapsed()
     }
 
-    /// How long a pod still stays in a state, in which it is for so long.
+    /// The remaining time of a pod in a state that lasts `span`.
     fn left(&self, pod: &Item, moment: &str, span: Duration) -> Option<Duration> {
         let left = span.checked_sub(self.since(pod, moment))?;
         (!left.is_zero()).then_some(left)
     }
 }
 
-/// Every container that has not ended is told to.
+/// Stops every container that has not ended.
 fn end_by_force(container: &Container<'_>) -> Step {
     match container.exit_code() {
         Some(_) => Step::Stay,
@@ -249,7 +249,7 @@ fn end_by_force(container: &Container<'_>) -> Step {
     }
 }
 
-/// Sidecars end when all that they are for has.
+/// Sidecars end when all other containers have.
 fn end_sidecars(pod: &Item, statuses: &mut Statuses) {
     let mut main = statuses.iter().filter(|(role, _)| *role == Role::Main);
     if !main.all(|(_, status)| status["state"]["terminated"].is_object()) {
@@ -268,7 +268,7 @@ fn end_sidecars(pod: &Item, statuses: &mut Statuses) {
     }
 }
 
-/// Tells what containers do, as the kubelet of the pod's node.
+/// Records Events about containers, as the kubelet of the pod's node.
 fn tell(cluster: &Cluster, pod: &Item, step: impl Fn(&Container<'_>) -> Step) {
     let voice = cluster
         .events
@@ -303,7 +303,7 @@ fn tell(cluster: &Cluster, pod: &Item, step: impl Fn(&Container<'_>) -> Step) {
     }
 }
 
-/// How long a pod may still run.
+/// The active deadline of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deadline {
     None,
@@ -320,7 +320,7 @@ fn deadline(pod: &Item) -> Deadline {
     }
 }
 
-/// Whether a pod's node is gone. The server has the last word: the cache may be behind.
+/// True if a pod's node is gone. Confirmed with the server, because the store may lag behind.
 async fn is_lost(cluster: &Cluster, pod: &Item) -> Result<bool, Error> {
     let node = pod.text("/spec/nodeName");
     if cluster.snapshot(&nodes()).find("", node).is_some() {

@@ -1,44 +1,43 @@
-//! What makes an embedded cluster live.
+//! Nodes and controllers for an embedded cluster.
 //!
-//! An API server stores wishes; others fulfil them. This crate is those others, in small: nodes on which pods
-//! "run", and the controllers people expect. All of it is written with the same informers, queues and controllers
-//! that users write theirs with, and talks to the server as any client does, so it serves a remote server as well.
+//! An API server stores desired state; controllers act on it. This crate simulates the rest of a control plane: nodes
+//! on which pods "run", and the usual controllers. All of it is written with the same informers, queues and
+//! controllers that users have, and talks to the server like any client, so it works with a remote server as well.
 //!
-//! | part | what it does |
+//! | what it does |~| part | function || what it does |
 //! |---|---|
-//! | nodes | registers nodes, keeps all there are Ready and renews their leases |
-//! | scheduler | binds pods to nodes by requests, taints, affinity and spreading, and says why it cannot |
+//! | nodes | registers nodes, keeps all nodes Ready and renews their leases |
+//! | scheduler | binds pods to nodes by requests, taints, affinity and spreading, and reports why it cannot |
 //! | kubelet | takes pods and their init containers from Pending to Running, and to their end |
 //! | taint eviction | deletes pods from nodes whose `NoExecute` taints they do not tolerate |
-//! | volumes | makes up a volume for every claim, and reclaims it |
-//! | replica sets | keeps as many pods as asked for; replication controllers likewise |
-//! | deployments | rolls out new templates, a few pods at a time |
-//! | stateful sets | pods with names and claims of their own, in order |
-//! | daemon sets | a pod on every node that is meant |
-//! | jobs | pods that run to their end, so many times, and are counted once |
-//! | cron jobs | a job whenever the schedule says, in its time zone |
-//! | metrics | what pods and nodes are said to use, for `kubectl top`; if asked for |
-//! | autoscalers | as many pods as what they are said to use calls for |
-//! | endpoints | where the pods of a service are, as slices and in the older form |
-//! | quotas | what a namespace has taken of what it is given |
-//! | disruption budgets | how many pods can be spared, so that evictions are let through or not |
-//! | namespaces | empties and removes those that are deleted |
-//! | garbage | removes what nobody owns any longer, in the background, in the foreground or not at all |
-//! | accounts | gives every namespace its service account and certificate |
-//! | cluster roles | puts roles together from those that their aggregation rules select |
+//! | volumes | provisions a volume for every claim, and reclaims it |
+//! | replica sets | keeps the desired number of pods; also for replication controllers |
+//! | deployments | rolling updates |
+//! | stateful sets | pods with stable names and claims, in order |
+//! | daemon sets | a pod on every matching node |
+//! | jobs | run pods to completion and count each once |
+//! | cron jobs | create jobs on a schedule, in its time zone |
+//! | metrics | simulated usage of pods and nodes, for `kubectl top`; optional |
+//! | autoscalers | scale workloads by simulated usage |
+//! | endpoints | EndpointSlices and Endpoints of services |
+//! | quotas | usage of resource quotas |
+//! | disruption budgets | the number of pods that may be evicted |
+//! | namespaces | deletes the content of deleted namespaces |
+//! | garbage | garbage collection: background, foreground and orphaning |
+//! | accounts | creates the service account and root certificate of every namespace |
+//! | cluster roles | aggregates cluster roles |
 //!
-//! Annotations say what a pod does, on itself or in the template it comes from:
+//! Annotations on a pod, or in its template, control what it does:
 //!
 //! | annotation | effect |
 //! |---|---|
-//! | `simulator.watchkeeper/exit-code: "1"` | its containers end with this code, and are restarted as its policy says |
-//! | `simulator.watchkeeper/run-seconds: "0.5"` | how long it runs before it ends |
-//! | `simulator.watchkeeper/ready: "false"` | it runs and is not ready |
-//! | `simulator.watchkeeper/cpu-usage: "250m"` | how much CPU each of its containers uses, for autoscalers |
-//! | `simulator.watchkeeper/memory-usage: "64Mi"` | how much memory |
+//! | `simulator.watchkeeper/exit-code: "1"` | its containers end with this code, and are restarted according to its policy |
+//! | `simulator.watchkeeper/run-seconds: "0.5"` | its run time |
+//! | `simulator.watchkeeper/ready: "false"` | it runs but is not ready |
+//! | `simulator.watchkeeper/cpu-usage: "250m"` | CPU usage of each container |
+//! | `simulator.watchkeeper/memory-usage: "64Mi"` | memory usage of each container |
 //!
-//! Without them, a container whose command says plainly what it does (`sleep 30`, `false`, `sh -c "sleep 5; exit 3"`) does
-//! that.
+//! Without them, simple commands are simulated: `sleep 30`, `false`, `sh -c "sleep 5; exit 3"`.
 
 mod accounts;
 mod autoscalers;
@@ -80,22 +79,22 @@ use watchkeeper_client::Client;
 
 use crate::cluster::Cluster;
 
-/// How the simulated cluster behaves.
+/// Options of the simulated cluster.
 #[derive(Clone, Debug)]
 pub struct SimulatorOptions {
-    /// How many nodes there are.
+    /// The number of nodes.
     pub nodes: usize,
-    /// How long a pod's containers take to be created.
+    /// The time to create a pod's containers.
     pub container_creation: Duration,
-    /// How long a pod that is meant to end runs.
+    /// The run time of a pod that runs to completion.
     pub run_time: Duration,
-    /// How long a deleted pod takes to stop, if its grace period is not shorter.
+    /// The time a deleted pod takes to stop, unless its grace period is shorter.
     pub stop_time: Duration,
-    /// How long a container that has ended waits before it is started again; twice as long each time.
+    /// The delay before an ended container is restarted; it doubles each time.
     pub restart_backoff: Duration,
-    /// The certificates, PEM, that pods know the server by: `kube-root-ca.crt` in every namespace. Empty without.
+    /// The server's CA certificates, PEM, for `kube-root-ca.crt` in every namespace. Empty without.
     pub root_ca: Option<String>,
-    /// Whether `metrics.k8s.io` is served, so that `kubectl top` works. It takes two custom resource definitions, and an
+    /// True to serve `metrics.k8s.io`, so that `kubectl top` works. It needs two custom resource definitions, and an
     /// object for each pod and node.
     pub metrics: bool,
 }
@@ -121,7 +120,7 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// Starts all controllers and nodes on a server.
+    /// Starts all controllers and nodes.
     pub fn start(client: Client, options: SimulatorOptions) -> Self {
         let cluster = Cluster::new(client);
         let (root_ca, has_metrics) = (options.root_ca.clone(), options.metrics);
@@ -157,7 +156,7 @@ impl Simulator {
         Self { tasks, cluster }
     }
 
-    /// Stops everything and waits for it.
+    /// Stops everything and waits until it has ended.
     pub async fn stop(mut self) {
         self.cluster.stop.cancel();
         while self.tasks.join_next().await.is_some() {}

@@ -1,7 +1,7 @@
-//! `metrics.k8s.io`, so that `kubectl top` works: what pods and nodes are said to use, as `PodMetrics` and `NodeMetrics`.
+//! `metrics.k8s.io` for `kubectl top`: the simulated usage of pods and nodes, as `PodMetrics` and `NodeMetrics`.
 //!
-//! The group is served from custom resource definitions, which a metrics server would take the place of. An object is
-//! written when what it says changes, not every few seconds: what is simulated is exact, and does not get old.
+//! The group is served from custom resource definitions; a real metrics server would replace them. An object is
+//! written when its content changes, not periodically: simulated usage is exact and does not become stale.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{time, usage};
 
 const GROUP: &str = "metrics.k8s.io";
 const VERSION: &str = "v1beta1";
-/// Over how long the use is said to be measured.
+/// The stated measurement window.
 const WINDOW: &str = "15s";
 
 fn pod_metrics() -> Resource {
@@ -43,7 +43,7 @@ fn node_metrics() -> Resource {
     }
 }
 
-/// Defines the group and keeps its objects.
+/// Defines the kinds and runs the controllers.
 pub(crate) fn run(cluster: &Cluster) -> Task {
     let cluster = cluster.clone();
     Box::pin(async move {
@@ -133,7 +133,7 @@ fn run_nodes(cluster: &Cluster) -> Task {
 }
 
 async fn measure_pod(cluster: Cluster, request: Request) -> Result<Action, Error> {
-    // Metrics of a pod that is gone go with it.
+    // The metrics of a deleted pod are garbage collected.
     let Some(pod) = Item::living(&request) else {
         return Ok(Action::Done);
     };
@@ -172,7 +172,7 @@ async fn measure_node(cluster: Cluster, request: Request) -> Result<Action, Erro
     write(&cluster, &node_metrics(), &node, "usage", amounts(cpu, memory)).await
 }
 
-/// Thousandths, as people write them.
+/// Thousandths as quantities.
 fn amounts(cpu: i64, memory: i64) -> Value {
     json!({
         "cpu": Quantity::from_milli(cpu, QuantityFormat::DecimalSi).to_string(),
@@ -180,7 +180,7 @@ fn amounts(cpu: i64, memory: i64) -> Value {
     })
 }
 
-/// Writes the metrics of an object, unless they say this already.
+/// Writes the metrics of an object, unless they are unchanged.
 async fn write(
     cluster: &Cluster,
     resource: &Resource,

@@ -1,7 +1,7 @@
-//! Deleted namespaces: their pods go, then everything else in them, then they do.
+//! Deleted namespaces: deletes their pods, then everything else in them, then the namespaces.
 //!
-//! Pods go first, so that nothing they use is taken from them while they stop. What keeps a namespace from going is said
-//! in its conditions, in Kubernetes' words ([`findings`]).
+//! Pods are deleted first, so that they keep what they use while they stop. What delays a namespace is reported in
+//! its conditions, with Kubernetes' texts ([`findings`]).
 
 mod findings;
 
@@ -19,15 +19,15 @@ use crate::item::Item;
 use crate::kinds::{namespaces, pods};
 use crate::time;
 
-/// How long to wait before looking again whether a namespace is empty that has just been deleted.
+/// The delay before the next check of a namespace whose content was just deleted.
 const SHORT_WAIT: Duration = Duration::from_millis(200);
-/// And how long if something keeps it: a finalizer, or a pod that takes its time.
+/// The delay if something remains: a finalizer, or a pod that stops slowly.
 const LONG_WAIT: Duration = Duration::from_secs(5);
 
-/// What keeps a namespace until it is empty.
+/// The finalizer of a namespace that is not empty.
 const FINALIZER: &str = "kubernetes";
 
-/// Empties and removes deleted namespaces.
+/// Runs the controller.
 pub(crate) fn run(cluster: &Cluster) -> Task {
     cluster.run(cluster.controller("namespaces", &namespaces()), terminate)
 }
@@ -66,7 +66,7 @@ fn patience(namespace: &Object) -> Duration {
     }
 }
 
-/// Takes this controller's finalizer off a namespace as it is known now.
+/// Removes this controller's finalizer from a namespace.
 async fn finalize(cluster: &Cluster, namespace: &Item) -> Result<(), Error> {
     let known = cluster.snapshot(&namespaces());
     let Some(known) = known
@@ -102,11 +102,11 @@ async fn empty(cluster: &Cluster, namespace: &str) -> Findings {
 /// A resource whose objects can be deleted.
 struct Deletable {
     resource: Resource,
-    /// Whether they can be deleted all at once.
+    /// True if they can be deleted as a collection.
     at_once: bool,
 }
 
-/// Everything else that lives in namespaces, custom kinds too.
+/// All other namespaced resources, custom kinds included.
 async fn deletable(cluster: &Cluster, findings: &mut Findings) -> Vec<Deletable> {
     let served = match cluster.client.discover().await {
         Ok(served) => served,
@@ -128,18 +128,18 @@ async fn deletable(cluster: &Cluster, findings: &mut Findings) -> Vec<Deletable>
     deletable.collect()
 }
 
-/// Deletes all objects of a resource, and notes those that are still there.
+/// Deletes all objects of a resource, and records the remaining ones.
 async fn delete_all(cluster: &Cluster, namespace: &str, kind: &Deletable, findings: &mut Findings) {
     let api = cluster.api(&kind.resource, namespace);
     match delete_in(&api, kind.at_once).await {
         Ok(left) => findings.remaining(&kind.resource, &left),
-        // A kind that is served no longer has nothing to delete.
+        // A kind that is no longer served has nothing to delete.
         Err(error) if error.is_not_found() => {}
         Err(error) => findings.failed(error.to_string()),
     }
 }
 
-/// Deletes what is not being deleted, and returns what is left.
+/// Deletes the objects that are not being deleted yet, and returns the remaining ones.
 async fn delete_in(api: &DynamicApi, at_once: bool) -> Result<Vec<Object>, Error> {
     let found = api.list().await?.items;
     if found.iter().all(Object::is_deleting) {

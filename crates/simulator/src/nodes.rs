@@ -1,6 +1,6 @@
-//! Nodes: they register, are Ready, and say so again and again.
+//! Nodes: register, become Ready, and renew their leases.
 //!
-//! Every node object is kept alive, also one that somebody else has created. One that is deleted stays away.
+//! Every node object is kept alive, also those created by others. A deleted one is not recreated.
 
 use std::time::Duration;
 
@@ -18,20 +18,20 @@ use crate::kinds::{leases, nodes};
 use crate::placement::UNSCHEDULABLE;
 use crate::time;
 
-/// 10 s, as kubelets: how often a node renews its lease.
+/// The interval of lease renewals, as in kubelets.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// 40 s, as kubelets: how long a lease holds.
+/// The duration of a lease, as in kubelets.
 const LEASE_SECONDS: i64 = 40;
-/// How long to wait before another attempt to register.
+/// The delay before another attempt to register.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 const ARCHITECTURE: &str = "amd64";
 const OPERATING_SYSTEM: &str = "linux";
-/// Where all simulated nodes are.
+/// The region of all simulated nodes.
 const REGION: &str = "simulated";
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
-/// What a node has until it is ready for the first time.
+/// The taint of a node until it is ready for the first time.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 /// Registers nodes and keeps them alive.
@@ -60,7 +60,7 @@ async fn register(cluster: &Cluster, number: usize) -> Result<(), Error> {
     let labels = labels(&name, number);
     let node = json!({"metadata": {"name": name, "labels": labels}});
     match cluster.create(&nodes(), "", node).await {
-        // It was registered before, perhaps by one that gave it fewer labels.
+        // It was registered before, perhaps with fewer labels.
         Err(error) if error.is_already_exists() => {
             let patch = json!({"metadata": {"labels": labels}});
             let patched = cluster
@@ -80,7 +80,7 @@ async fn register(cluster: &Cluster, number: usize) -> Result<(), Error> {
     }
 }
 
-/// The well-known labels of a node. Nodes take turns in three zones.
+/// The well-known labels of a node. Nodes alternate between three zones.
 fn labels(name: &str, number: usize) -> Value {
     let zone = ["c", "a", "b"][number % 3];
     json!({
@@ -110,7 +110,7 @@ async fn beat(cluster: Cluster, request: Request) -> Result<Action, Error> {
     Ok(Action::After(HEARTBEAT))
 }
 
-/// The taints of a node that is ready: one more while it is cordoned.
+/// The taints of a ready node: one more while it is cordoned.
 fn taints(node: &Item) -> Vec<Value> {
     let is_cordoned = node.at("/spec/unschedulable") == true;
     let mut taints = node.list("/spec/taints").to_vec();
@@ -122,7 +122,7 @@ fn taints(node: &Item) -> Vec<Value> {
     taints
 }
 
-/// Tells that a node has become ready, and how.
+/// Records an Event when a node has become ready.
 fn tell(cluster: &Cluster, node: &Item) {
     if node.holds("Ready") {
         return;
@@ -140,7 +140,7 @@ fn tell(cluster: &Cluster, node: &Item) {
 }
 
 fn status(node: &Item) -> Value {
-    // As KWOK's nodes: room for what people usually ask for.
+    // As KWOK's nodes: enough capacity for usual requests.
     let size = json!({"cpu": "32", "ephemeral-storage": "1Ti", "memory": "256Gi", "pods": "110"});
     let own = |name: &str, value: Value| match node["status"][name].is_null() {
         true => value,
@@ -169,7 +169,7 @@ fn status(node: &Item) -> Value {
     })
 }
 
-/// `node-7` is 192.0.2.17; others get what their name adds up to.
+/// `node-7` is 192.0.2.17; other names are hashed.
 fn address(name: &str) -> String {
     let number = name.rsplit_once('-').and_then(|(_, number)| number.parse().ok());
     let sum = || name.bytes().map(usize::from).sum();

@@ -1,27 +1,27 @@
-//! Where a pod may run: node selectors, node affinity, taints.
+//! Placement of pods: node selectors, node affinity, taints.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::{LabelRequirement, LabelSelector, LabelTest};
 
 use crate::item::Item;
 
-/// What a node has while it is cordoned.
+/// The taint of a cordoned node.
 pub(crate) const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Whether a pod may be put on a node.
+/// True if a pod may be placed on a node.
 pub(crate) fn admits(node: &Item, pod_spec: &Value) -> bool {
     let is_tolerated = tolerates(node, pod_spec, &["NoSchedule", "NoExecute"]);
     is_tolerated && matches(node, pod_spec) && !is_barred(node, pod_spec)
 }
 
-/// Whether a node is cordoned and the pod is not meant to be there all the same.
+/// True if a node is cordoned and the pod does not tolerate that.
 pub(crate) fn is_barred(node: &Item, pod_spec: &Value) -> bool {
     let cordon = json!({"key": UNSCHEDULABLE, "effect": "NoSchedule"});
     let mut tolerations = pod_spec["tolerations"].as_array().into_iter().flatten();
     node.at("/spec/unschedulable") == true && !tolerations.any(|toleration| stands(toleration, &cordon))
 }
 
-/// How much a pod prefers a node: the weights of all preferences it meets.
+/// The preference of a pod for a node: the total weight of the preferred terms that match.
 pub(crate) fn preference(node: &Item, pod_spec: &Value) -> i64 {
     let affinity = &pod_spec["affinity"]["nodeAffinity"];
     let terms = affinity["preferredDuringSchedulingIgnoredDuringExecution"].as_array();
@@ -32,7 +32,7 @@ pub(crate) fn preference(node: &Item, pod_spec: &Value) -> i64 {
     met.filter_map(|term| term["weight"].as_i64()).sum()
 }
 
-/// Whether a pod is meant for a node.
+/// True if a node matches the pod's node selector and required affinity.
 pub(crate) fn matches(node: &Item, pod_spec: &Value) -> bool {
     let mut wanted = pod_spec["nodeSelector"].as_object().into_iter().flatten();
     let selected = wanted.all(|(name, value)| node.at("/metadata/labels")[name] == *value);
@@ -41,7 +41,7 @@ pub(crate) fn matches(node: &Item, pod_spec: &Value) -> bool {
     selected && terms.is_none_or(|terms| terms.iter().any(|term| meets(node, term)))
 }
 
-/// Whether a node meets all requirements of a term; one without any is met by none.
+/// True if a node meets all requirements of a term; an empty term matches nothing.
 fn meets(node: &Item, term: &Value) -> bool {
     let list = |name: &str| term[name].as_array().map_or(&[][..], Vec::as_slice);
     let (labels, fields) = (list("matchExpressions"), list("matchFields"));
@@ -72,7 +72,7 @@ fn requirement(wanted: &Value) -> Option<LabelRequirement> {
     LabelRequirement::new(wanted["key"].as_str()?, test).ok()
 }
 
-/// Whether a pod stands all taints of a node that have one of these effects.
+/// True if a pod tolerates all taints of a node with one of these effects.
 pub(crate) fn tolerates(node: &Item, pod_spec: &Value, effects: &[&str]) -> bool {
     let tolerations = pod_spec["tolerations"].as_array().map_or(&[][..], Vec::as_slice);
     node.list("/spec/taints").iter().all(|taint| {
@@ -81,7 +81,7 @@ pub(crate) fn tolerates(node: &Item, pod_spec: &Value, effects: &[&str]) -> bool
     })
 }
 
-/// Whether a toleration is about a taint.
+/// True if a toleration matches a taint.
 pub(crate) fn stands(toleration: &Value, taint: &Value) -> bool {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let same = |name: &str| text(&toleration[name]) == text(&taint[name]);

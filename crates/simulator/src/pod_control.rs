@@ -1,4 +1,4 @@
-//! How controllers create and delete the pods they own: with an Event about the owner for each.
+//! Creates and deletes the pods of an owner, with an Event about the owner for each.
 
 use serde_json::Value;
 use watchkeeper_client::Error;
@@ -9,7 +9,7 @@ use crate::events::Component;
 use crate::item::Item;
 use crate::kinds::pods;
 
-/// Creates a pod for its owner. In a namespace that is being deleted there is nothing to tell.
+/// Creates a pod for its owner. No Event is recorded if the namespace is being deleted.
 pub(crate) async fn create(
     cluster: &Cluster,
     who: Component,
@@ -55,7 +55,7 @@ pub(crate) async fn delete(cluster: &Cluster, who: Component, owner: &Item, pod:
     deleted
 }
 
-/// What the server said of a request it refused, as people read it.
+/// The server's message for a refused request.
 pub(crate) fn message(error: &Error) -> String {
     match error.status() {
         Some(status) => status.message.clone(),
@@ -63,7 +63,7 @@ pub(crate) fn message(error: &Error) -> String {
     }
 }
 
-/// Whether a create was refused because its namespace is being deleted: it will never succeed.
+/// True if a create was refused because its namespace is being deleted: it will never succeed.
 pub(crate) fn is_namespace_terminating(error: &Error) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
     details.is_some_and(|details| {

@@ -1,4 +1,4 @@
-//! What controllers ask of pods, and how they make them.
+//! Predicates on pods, and creation from templates.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use serde_json::{Value, json};
 use crate::item::Item;
 use crate::time;
 
-/// Whether a pod has run to its end, well or not.
+/// True if a pod has succeeded or failed.
 pub(crate) fn has_ended(pod: &Item) -> bool {
     matches!(pod.text("/status/phase"), "Succeeded" | "Failed")
 }
 
-/// Whether a pod is there to stay.
+/// True if a pod has not ended and is not being deleted.
 pub(crate) fn is_active(pod: &Item) -> bool {
     !pod.is_deleting() && !has_ended(pod)
 }
 
-/// Whether a pod serves.
+/// True if a pod is ready.
 pub(crate) fn is_ready(pod: &Item) -> bool {
     pod.holds("Ready")
 }
 
-/// Whether a pod has served for as long as it takes to be trusted.
+/// True if a pod has been ready for `min_ready_seconds`.
 pub(crate) fn is_available(pod: &Item, min_ready_seconds: i64) -> bool {
     is_ready(pod) && until_available(pod, min_ready_seconds).is_none()
 }
 
-/// How long until the next pod that serves can be trusted.
+/// The time until the next ready pod becomes available.
 pub(crate) fn next_available<'a>(
     pods: impl IntoIterator<Item = &'a Item>,
     min_ready_seconds: i64,
@@ -47,7 +47,7 @@ fn until_available(pod: &Item, min_ready_seconds: i64) -> Option<Duration> {
     time::left(time::read(&ready["lastTransitionTime"])?, min_ready_seconds)
 }
 
-/// A pod as a template describes it, without a name.
+/// A pod from a template, without a name.
 pub(crate) fn from_template(owner: &Item, template: &Value) -> Value {
     let metadata = &template["metadata"];
     json!({

@@ -1,4 +1,4 @@
-//! Quotas: what the objects of a namespace take of what it is given.
+//! Resource quotas: the usage of a namespace.
 //!
 //! ```text
 //! a quota is new, or limits something else ─┐
@@ -6,11 +6,11 @@
 //! now and then ─────────────────────────────┘
 //! ```
 //!
-//! The server charges what a write takes before it is stored, so objects that come are counted already, and to count
-//! them before they are there would undo that. What they give back is counted here alone. A count may miss an object
-//! that was charged and is not there yet; so a count that changed something is done once more, soon.
+//! The server charges a write before it is stored, so new objects are counted already; counting them before they
+//! exist would undo that. Only what objects release is counted here. A count may miss an object that was charged but
+//! is not in the store yet, so a count that changed something is repeated soon.
 //!
-//! Objects of custom kinds are counted when a quota is looked at; that they go is not watched.
+//! Objects of custom kinds are counted when a quota is checked; their deletion is not watched.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,12 +30,12 @@ use crate::garbage::{collectable, established};
 use crate::item::Item;
 use crate::kinds::{custom_resource_definitions, quotas};
 
-/// 5 min, as Kubernetes: how often a quota is counted if nothing is known to have happened.
+/// The interval of periodic counts, as in Kubernetes.
 const RECOUNT: Duration = Duration::from_secs(5 * 60);
 /// Longer than a charged object takes to be stored and seen.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
 
-/// Keeps count for quotas.
+/// Runs the controller.
 pub(crate) fn run(cluster: &Cluster) -> Task {
     let options = ControllerOptions {
         predicate: Some(Arc::new(limits_anew)),
@@ -52,7 +52,7 @@ pub(crate) fn run(cluster: &Cluster) -> Task {
     cluster.run(controller, reconcile)
 }
 
-/// Whether a change of a quota is one of what it limits, not of what is used.
+/// True if a quota's limits have changed, not its usage.
 fn limits_anew(change: &Delta) -> bool {
     match change {
         Delta::Added { .. } => true,
@@ -65,7 +65,7 @@ fn spec(object: &Object) -> Value {
     Item::read(object)["spec"].clone()
 }
 
-/// Whether an object takes another amount than before, where somebody counts.
+/// True if the usage of an object has changed and a quota counts it.
 fn takes_anew(cluster: &Cluster, resource: GroupResource) -> Predicate {
     let store = cluster.informer(&quotas()).store().clone();
     let is_measured = is_measured(&resource);
@@ -78,7 +78,7 @@ fn takes_anew(cluster: &Cluster, resource: GroupResource) -> Predicate {
         {
             return false;
         }
-        // A deadline that is given later moves a pod from one scope to another.
+        // An active deadline set later moves a pod from one scope to another.
         let taken = |object: &Object| {
             let object = object.to_value().unwrap_or_default();
             let usage = usage(&resource, &object);
@@ -92,7 +92,7 @@ fn takes_anew(cluster: &Cluster, resource: GroupResource) -> Predicate {
     })
 }
 
-/// Whether what an object takes depends on what it says. All others are counted.
+/// True if the usage of an object depends on its content. Others are only counted.
 fn is_measured(resource: &GroupResource) -> bool {
     let measured = [
         ("", "persistentvolumeclaims"),
@@ -120,7 +120,7 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     Ok(Action::After(SECOND_LOOK))
 }
 
-/// What is taken of everything that a quota limits.
+/// The usage of everything a quota limits.
 async fn used(cluster: &Cluster, quota: &Item, hard: &Usage) -> Result<Usage, Error> {
     let mut used: Usage = hard.keys().map(|name| (name.clone(), number(0))).collect();
     let resources: BTreeSet<GroupResource> = hard.keys().map(|name| resource_of(name)).collect();
@@ -134,7 +134,7 @@ async fn used(cluster: &Cluster, quota: &Item, hard: &Usage) -> Result<Usage, Er
     Ok(used)
 }
 
-/// Adds what the objects of a resource take.
+/// Adds the usage of the objects of a resource.
 fn measure(cluster: &Cluster, quota: &Item, resource: &Resource, used: &mut Usage) {
     let (known, name) = (cluster.snapshot(resource), resource.group_resource());
     let objects = known.in_namespace(quota.namespace());
@@ -151,7 +151,7 @@ fn measure(cluster: &Cluster, quota: &Item, resource: &Resource, used: &mut Usag
     }
 }
 
-/// Adds how many objects of a custom kind there are. Of one that is not defined there are none.
+/// Adds the number of objects of a custom kind; zero if it is not defined.
 async fn count(
     cluster: &Cluster,
     namespace: &str,
@@ -173,7 +173,7 @@ async fn count(
     Ok(())
 }
 
-/// Adds amounts to those that are asked for.
+/// Adds amounts of the limited resources.
 fn add(used: &mut Usage, taken: &Usage) {
     for (name, amount) in used {
         if let Some(sum) = taken.get(name).and_then(|more| amount.checked_add(more)) {

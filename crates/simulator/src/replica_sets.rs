@@ -1,4 +1,4 @@
-//! Replica sets and replication controllers: as many pods as asked for, no more and no fewer.
+//! Replica sets and replication controllers: keep the desired number of pods.
 
 use serde_json::{Value, json};
 use watchkeeper_client::Error;
@@ -13,10 +13,10 @@ use crate::kinds::pods;
 use crate::pod_control::{self, is_namespace_terminating, message};
 use crate::pods::{from_template, is_active, is_available, is_ready, next_available};
 
-/// Says how much would be lost with a pod; those with the least go first.
+/// The annotation with a pod's deletion cost; the cheapest are deleted first.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// Keeps sets of a kind at their size.
+/// Runs the controller of a kind.
 pub(crate) fn run(cluster: &Cluster, kind: Resource) -> Task {
     let controller = cluster
         .controller(&kind.plural, &kind)
@@ -70,7 +70,7 @@ async fn create_pods(cluster: &Cluster, set: &Item, missing: usize) -> Result<()
     Ok(())
 }
 
-/// Who tells of a set's pods.
+/// The name of a set's controller in Events.
 fn component(set: &Item) -> Component {
     match set.kind() {
         "ReplicaSet" => events::REPLICA_SETS,
@@ -78,7 +78,7 @@ fn component(set: &Item) -> Component {
     }
 }
 
-/// Deletes pods that are too many: those that are not ready first, then the cheapest, then the youngest.
+/// Deletes surplus pods: those that are not ready first, then the cheapest, then the youngest.
 async fn delete_pods(
     cluster: &Cluster,
     set: &Item,
@@ -97,8 +97,8 @@ async fn delete_pods(
     Ok(())
 }
 
-/// The conditions of a set, with the one that says why it has not the pods it should. It is kept as it was first said:
-/// each attempt has other words, with another name for the pod.
+/// The conditions of a set, including the one about missing pods. The first message is kept, because each attempt has
+/// another one, with another pod name.
 fn with_failure(set: &Item, wanted: usize, running: usize, failure: Option<&Error>) -> Vec<Value> {
     let mut conditions = set.list("/status/conditions").to_vec();
     let Some(error) = failure else {

@@ -1,12 +1,11 @@
-//! The templates a stateful set or a daemon set has had, each kept as a controller revision, so that a rollout can be
-//! undone.
+//! Controller revisions: the templates a stateful set or daemon set has had, so that a rollout can be undone.
 //!
-//! Revisions are numbered in the order in which their templates were last asked for:
+//! Revisions are numbered by when their templates were last used:
 //!
 //! ```text
 //! create a        a=1
 //! change to b     a=1 b=2
-//! back to a       b=2 a=3      the revision of a is not new, but it is the latest
+//! back to a       b=2 a=3      the revision of a is reused as the latest
 //! ```
 
 use serde_json::{Value, json};
@@ -16,19 +15,19 @@ use crate::cluster::Cluster;
 use crate::item::Item;
 use crate::kinds::controller_revisions;
 
-/// On pods, the template they were made from.
+/// On pods: the template they were created from.
 pub(crate) const HASH_LABEL: &str = "controller-revision-hash";
 
-/// How many old revisions are kept unless a set says otherwise.
+/// The default number of old revisions that are kept.
 const KEPT: i64 = 10;
 
-/// The revisions of an object, oldest first; the last one is its template as it is now.
+/// The revisions of an object, oldest first; the last one is its current template.
 pub(crate) struct Revisions {
     all: Vec<Item>,
 }
 
 impl Revisions {
-    /// Reads them, with one for the template as it is now.
+    /// Reads them, creating one for the current template if necessary.
     pub(crate) async fn of(cluster: &Cluster, owner: &Item) -> Result<Self, Error> {
         let mut all = cluster.claim(owner, &controller_revisions(), |_| true).await?;
         all.sort_by_key(|revision| (revision.number("/revision"), revision.name().to_owned()));
@@ -47,9 +46,9 @@ impl Revisions {
         Ok(Self { all })
     }
 
-    /// The one for the template as it is now.
+    /// The revision of the current template.
     pub(crate) fn latest(&self) -> &Item {
-        // `of` ends with one in any case.
+        // `of` always ends with one.
         &self.all[self.all.len() - 1]
     }
 
@@ -58,7 +57,7 @@ impl Revisions {
         self.all.iter().find(|revision| revision.name() == name)
     }
 
-    /// Deletes the oldest that are neither kept nor in use.
+    /// Deletes the oldest revisions that are neither kept nor in use.
     pub(crate) async fn trim(
         &self,
         cluster: &Cluster,
@@ -87,12 +86,12 @@ pub(crate) fn template(revision: &Item) -> Value {
     template
 }
 
-/// What tells the templates of one object apart.
+/// The hash of a revision's template.
 pub(crate) fn hash(revision: &Item) -> String {
     revision.label(HASH_LABEL).unwrap_or_default().into_owned()
 }
 
-/// A patch that brings the template back.
+/// A patch that restores the template.
 fn data(owner: &Item) -> Value {
     let mut template = owner["spec"]["template"].clone();
     template["$patch"] = json!("replace");
@@ -119,10 +118,10 @@ async fn create(cluster: &Cluster, owner: &Item, data: Value, number: i64) -> Re
     Ok(Item::read(&created))
 }
 
-/// Ten letters and digits that spell no word: the same for the same text, today and after any upgrade.
+/// Ten letters and digits without vowels: stable for the same text, also across upgrades.
 pub(crate) fn short_hash(text: &str) -> String {
     const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-    // FNV-1a, 64 bits: two templates of one object do not meet.
+    // FNV-1a, 64 bits: collisions between templates of one object are negligible.
     let mut hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });

@@ -1,4 +1,4 @@
-//! How much of a workload may be missing or too many while it changes.
+//! maxSurge and maxUnavailable of a rollout.
 
 use serde_json::Value;
 use watchkeeper_wire::values::{IntOrString, Round};

@@ -1,4 +1,4 @@
-//! The scheduler: a pod without a node gets the best of the nodes it fits on.
+//! The scheduler: binds a pod without a node to the best node it fits on.
 //!
 //! ```text
 //! pod ──▶ nodes that admit it ──▶ the best of them ──▶ bound
@@ -6,8 +6,8 @@
 //!                          └─ none ──▶ why, for each node, in its condition and an Event
 //! ```
 //!
-//! What keeps a pod from a node is decided in [`fit`], and said in Kubernetes' words. Only pods that name the default
-//! scheduler are scheduled.
+//! [`fit`] decides what keeps a pod from a node, with Kubernetes' texts. Only pods of the default scheduler are
+//! scheduled.
 
 mod fit;
 mod neighbours;
@@ -33,17 +33,17 @@ use crate::item::Item;
 use crate::kinds::{claims, nodes, pods};
 use crate::pods::has_ended;
 
-/// The index of pods by their node; those that have none are under no name.
+/// The index of pods by node; those without one are under the empty value.
 pub(crate) const BY_NODE: &str = "node";
-/// The scheduler that this one is.
+/// The name of this scheduler.
 const NAME: &str = "default-scheduler";
 
-/// Binds pods to nodes.
+/// Runs the scheduler.
 pub(crate) fn run(cluster: &Cluster) -> Task {
     let waiting = cluster.informer(&pods());
-    // The scheduler is the first to ask for it.
+    // The scheduler is the first to add this index.
     let _ = waiting.store().add_index(BY_NODE, node_of);
-    // One at a time, so that each sees where the last one went.
+    // One at a time, so that each pod sees where the last one went.
     let options = ControllerOptions {
         workers: 1,
         ..Default::default()
@@ -63,7 +63,7 @@ fn node_of(pod: &Object) -> Vec<String> {
     vec![Item::read(pod).text("/spec/nodeName").to_owned()]
 }
 
-/// Leads from anything to the pods that wait: it may have made room for them.
+/// Maps anything to the pending pods: it may have made room for them.
 fn waiting_pods(cluster: &Cluster) -> Mapping {
     let store = cluster.informer(&pods()).store().clone();
     Arc::new(move |_| {
@@ -73,7 +73,7 @@ fn waiting_pods(cluster: &Cluster) -> Mapping {
     })
 }
 
-/// Whether a pod leaves a node, or others may want to be near it.
+/// True if a pod leaves a node, or may attract others by affinity.
 fn makes_room(change: &Delta) -> bool {
     let is_running = |pod: &Object| {
         let pod = Item::read(pod);
@@ -134,7 +134,7 @@ async fn bind(cluster: &Cluster, pod: &Item, node: &str) -> Result<(), Error> {
         );
         cluster.events.normal(events::SCHEDULER, pod, "Scheduled", words);
     }
-    // The next pod is placed with this one in sight.
+    // The next pod is placed with this one in the store.
     let is_placed = |pod: &Object| pod.is_deleting() || is_bound(&Item::read(pod));
     cluster
         .see(&pods(), |pods| pods.get(&pod.key()).is_none_or(is_placed))
@@ -142,7 +142,7 @@ async fn bind(cluster: &Cluster, pod: &Item, node: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes room for a pod that is worth more than others, or tells why it waits.
+/// Preempts pods of lower priority, or reports why the pod waits.
 async fn preempt_or_wait(
     cluster: &Cluster,
     candidate: &Candidate<'_>,
@@ -176,7 +176,7 @@ async fn preempt_or_wait(
     cluster.report(&pods(), pod, status).await
 }
 
-/// Deletes a pod that makes room for another.
+/// Deletes a pod to make room for another.
 async fn evict(cluster: &Cluster, pod: &Item, victim: &ObjectKey, node: &str) -> Result<(), Error> {
     let known = cluster.snapshot(&pods());
     let Some(victim) = known

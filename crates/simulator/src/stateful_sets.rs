@@ -1,7 +1,7 @@
-//! Stateful sets: pods with names and disks of their own, one after the other.
+//! Stateful sets: pods with stable names and volumes, in order.
 //!
-//! What a set needs next is decided in [`plan`] from what is there; here it is done. A set that goes in order takes
-//! one step, and the pod it leads to brings the next.
+//! [`plan`] decides the next steps, this file executes them. An ordered set takes one step; the resulting change of a
+//! pod triggers the next.
 
 mod claims;
 mod plan;
@@ -22,7 +22,7 @@ use crate::revisions::{self, HASH_LABEL, Revisions};
 const POD_NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
 const POD_INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 
-/// Brings stateful sets to their size and template.
+/// Runs the controller.
 pub(crate) fn run(cluster: &Cluster) -> Task {
     let controller = cluster
         .controller("stateful-sets", &stateful_sets())
@@ -72,7 +72,7 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     Ok(next.map_or(Action::Done, Action::After))
 }
 
-/// Whether a pod was made from a revision.
+/// True if a pod was created from a revision.
 fn is_of(pod: &Item, revision: &str) -> bool {
     pod.label(HASH_LABEL).is_some_and(|hash| hash == revision)
 }
@@ -105,7 +105,7 @@ async fn delete(cluster: &Cluster, set: &Item, pod: &Item) -> Result<(), Error> 
     deleted
 }
 
-/// Tells that a pod was created or deleted, or why not.
+/// Records an Event about a created or deleted pod, or about the failure.
 fn tell(cluster: &Cluster, set: &Item, verb: &str, pod: &str, error: Option<&Error>) {
     let reason = |outcome: &str| match verb {
         "create" => format!("{outcome}Create"),
@@ -124,7 +124,7 @@ fn tell(cluster: &Cluster, set: &Item, verb: &str, pod: &str, error: Option<&Err
     }
 }
 
-/// What there is of a set. When every pod has the new template, it is the current one.
+/// The status of a set. When every pod has the new template, its revision becomes the current one.
 fn status(set: &Item, wish: &Wish, pods: &[Item], current: &str, update: &str) -> Value {
     let count = |counts: &dyn Fn(&Item) -> bool| pods.iter().filter(|pod| counts(pod)).count();
     let of = |revision: &str| count(&|pod| !pod.is_deleting() && is_of(pod, revision));

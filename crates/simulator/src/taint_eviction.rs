@@ -1,7 +1,7 @@
-//! Pods leave a node with a taint of effect `NoExecute` that they do not tolerate, or no longer.
+//! Deletes pods from nodes with `NoExecute` taints they do not tolerate, or no longer.
 //!
-//! A toleration with `tolerationSeconds` holds for so long from when the taint is first seen; if the taint goes before
-//! that, the pod stays.
+//! A toleration with `tolerationSeconds` counts from when the taint is first seen; if the taint is removed before,
+//! the pod stays.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::placement::stands;
 use crate::pods::has_ended;
 use crate::scheduler::BY_NODE;
 
-/// Evicts pods from nodes.
+/// Runs the controller.
 pub(crate) fn run(cluster: &Cluster) -> Task {
     let since: Arc<Since> = Arc::default();
     let controller = cluster.controller("taint-eviction", &pods()).watches(
@@ -38,7 +38,7 @@ pub(crate) fn run(cluster: &Cluster) -> Task {
     })
 }
 
-/// Since when each pod bears taints only for a time, with its uid.
+/// The time since which each pod tolerates its taints only temporarily, with its uid.
 type Since = Mutex<HashMap<ObjectKey, (String, Instant)>>;
 
 fn pods_on(cluster: &Cluster) -> Mapping {
@@ -50,7 +50,7 @@ fn pods_on(cluster: &Cluster) -> Mapping {
     })
 }
 
-/// How long a pod may stay.
+/// The time a pod may stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stay {
     Forever,
@@ -91,7 +91,7 @@ async fn reconcile(cluster: &Cluster, since: &Since, request: Request) -> Result
     }
 }
 
-/// How long a pod bears the taints of its node.
+/// The time a pod tolerates the taints of its node.
 fn stay(node: &Item, pod: &Item) -> Stay {
     let tolerations = pod.list("/spec/tolerations");
     let mut shortest: Option<Duration> = None;

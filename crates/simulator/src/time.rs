@@ -1,16 +1,16 @@
-//! Time as objects carry it: [`watchkeeper_clock`]'s, so a test that pauses time moves deadlines and schedules with it.
+//! Times in objects, by [`watchkeeper_clock`]: a test that moves time moves deadlines and schedules with it.
 
 use std::time::Duration;
 
 use serde_json::Value;
 use watchkeeper_meta::Time;
 
-/// The present.
+/// The current time.
 pub(crate) fn now() -> Time {
     watchkeeper_clock::now().into()
 }
 
-/// Now, as text.
+/// The current time as text.
 pub(crate) fn timestamp() -> String {
     now().to_rfc3339()
 }
@@ -20,7 +20,7 @@ pub(crate) fn read(value: &Value) -> Option<Time> {
     value.as_str()?.parse().ok()
 }
 
-/// How long it is until `seconds` after a time; nothing if that has passed.
+/// The time until `seconds` after a time; `None` if that has passed.
 pub(crate) fn left(since: Time, seconds: i64) -> Option<Duration> {
     let (now, end) = (now(), since.seconds.saturating_add(seconds));
     let whole = u64::try_from(end.saturating_sub(now.seconds)).ok()?;

@@ -1,22 +1,22 @@
-//! What simulated pods use of a node's CPU and memory. Annotations say so; without them, each container uses half of
-//! what it requests, or a little.
+//! The simulated CPU and memory usage of pods. Annotations define it; without them, each container uses half of its
+//! request, or a minimum.
 
 use serde_json::Value;
 use watchkeeper_wire::values::Quantity;
 
 use crate::item::Item;
 
-/// How much CPU each container of a pod uses.
+/// The CPU usage of each container of a pod.
 const CPU: &str = "simulator.watchkeeper/cpu-usage";
-/// How much memory each container of a pod uses.
+/// The memory usage of each container of a pod.
 const MEMORY: &str = "simulator.watchkeeper/memory-usage";
 
-/// A little CPU, in thousandths.
+/// The minimum CPU usage, in thousandths.
 const LITTLE_CPU: i64 = 1;
-/// A little memory, in thousandths of bytes.
+/// The minimum memory usage, in thousandths of bytes.
 const LITTLE_MEMORY: i64 = (16 << 20) * 1000;
 
-/// How much of a resource a container uses, in thousandths; nothing is known of other resources.
+/// The usage of a container, in thousandths; `None` for other resources.
 pub(crate) fn of_container(pod: &Item, container: &Value, resource: &str) -> Option<i64> {
     let (annotation, little) = match resource {
         "cpu" => (CPU, LITTLE_CPU),
@@ -28,12 +28,12 @@ pub(crate) fn of_container(pod: &Item, container: &Value, resource: &str) -> Opt
     stated.or(requested).or(Some(little))
 }
 
-/// How much of a resource a container requests, in thousandths.
+/// The request of a container, in thousandths.
 pub(crate) fn request(container: &Value, resource: &str) -> Option<i64> {
     milli(container["resources"]["requests"][resource].as_str()?)
 }
 
-/// An amount in thousandths.
+/// A quantity in thousandths.
 pub(crate) fn milli(text: &str) -> Option<i64> {
     text.parse::<Quantity>().ok()?.to_milli()
 }

@@ -1,4 +1,4 @@
-//! Volumes: every claim gets a disk made up for it, and neither goes while somebody uses it.
+//! Volumes: every claim gets a provisioned volume, and neither is deleted while it is in use.
 //!
 //! ```text
 //! claim Pending ▶ volume created for it ▶ both Bound ▶ claim deleted, once no pod uses it ▶ volume reclaimed
@@ -18,12 +18,12 @@ use crate::item::Item;
 use crate::kinds::{claims, pods, volumes};
 use crate::pods::has_ended;
 
-/// Keeps a claim while a pod uses it.
+/// The finalizer of a claim that is in use.
 const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
-/// Keeps a volume while a claim is bound to it.
+/// The finalizer of a volume that is bound.
 const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 
-/// Binds claims, and lets them go when nobody uses them.
+/// Binds claims, and releases deleted ones when no pod uses them.
 pub(crate) fn run_claims(cluster: &Cluster) -> Task {
     let controller =
         cluster
@@ -32,7 +32,7 @@ pub(crate) fn run_claims(cluster: &Cluster) -> Task {
     cluster.run(controller, reconcile_claim)
 }
 
-/// Reclaims volumes whose claim is gone.
+/// Reclaims volumes of deleted claims.
 pub(crate) fn run_volumes(cluster: &Cluster) -> Task {
     let claimed: Mapping = Arc::new(|claim| vec![ObjectKey::new("", &volume_name(claim))]);
     let controller =
@@ -107,7 +107,7 @@ async fn bind(cluster: &Cluster, claim: &Item) -> Result<(), Error> {
     cluster.report(&claims(), claim, status).await
 }
 
-/// The volume that a claim is bound to, or will be.
+/// The volume of a claim, existing or to be created.
 fn volume_name(claim: &Object) -> String {
     format!("pvc-{}", claim.uid())
 }

@@ -1,4 +1,4 @@
-//! How fast an autoscaler may go: what it recommended lately, the policies of its behaviour, and its limits.
+//! The limits of scaling: recent recommendations, the policies of `behavior`, and min and max replicas.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use tokio::time::Instant;
 
 use crate::item::Item;
 
-/// Nothing older than this is asked for: the longest window and the longest period that are valid.
+/// The history kept: the longest valid window and period.
 const MEMORY: Duration = Duration::from_secs(3600);
 
-/// What an autoscaler has recommended and done lately.
+/// The recent recommendations and scaling of an autoscaler.
 #[derive(Debug, Default)]
 pub(super) struct History {
     recommended: Vec<(Instant, i64)>,
     changes: Vec<(Instant, i64)>,
 }
 
-/// The replicas there should be, and what kept them from being those that were proposed.
+/// The desired number of replicas, and what limited the proposal.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) replicas: i64,
@@ -25,7 +25,7 @@ pub(super) struct Verdict {
     pub(super) limit: Option<(&'static str, &'static str)>,
 }
 
-/// Up or down.
+/// The direction of scaling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     Up,
@@ -33,13 +33,13 @@ enum Direction {
 }
 
 impl History {
-    /// Notes a change of the replicas.
+    /// Records a change of the replicas.
     pub(super) fn scaled(&mut self, change: i64) {
         self.changes.push((Instant::now(), change));
         self.changes.retain(|(since, _)| since.elapsed() <= MEMORY);
     }
 
-    /// Keeps a proposal within what was recommended lately, the policies, and the least and the most replicas.
+    /// Limits a proposal by recent recommendations, the policies, and min and max replicas.
     pub(super) fn limit(
         &mut self,
         scaler: &Item,
@@ -129,7 +129,7 @@ impl Rules {
         }
     }
 
-    /// The most replicas there may be now, or the fewest.
+    /// The largest number of replicas allowed now, or the smallest.
     fn bound(&self, current: i64, changes: &[(Instant, i64)]) -> i64 {
         if self.select == "Disabled" {
             return current;

@@ -1,4 +1,4 @@
-//! How many replicas one metric calls for.
+//! Computes the number of replicas for one metric.
 
 use serde_json::{Value, json};
 use watchkeeper_wire::values::{Quantity, QuantityFormat};
@@ -7,20 +7,20 @@ use crate::item::Item;
 use crate::pods::{is_active, is_ready};
 use crate::usage;
 
-/// 10 %, as Kubernetes: a smaller difference is not worth a change.
+/// A smaller difference causes no scaling, as in Kubernetes.
 const TOLERANCE: f64 = 0.1;
 
-/// What a metric calls for.
+/// The proposal of a metric.
 #[derive(Clone, Debug)]
 pub(super) struct Proposal {
     pub(super) replicas: i64,
     /// The metric, in words.
     pub(super) metric: String,
-    /// The metric as it is now, as the status has it.
+    /// The current metric, as in the status.
     pub(super) current: Value,
 }
 
-/// Why a metric calls for nothing.
+/// The reason a metric has no proposal.
 #[derive(Clone, Debug)]
 pub(super) struct NoMetric {
     pub(super) reason: &'static str,
@@ -28,7 +28,7 @@ pub(super) struct NoMetric {
 }
 
 impl Proposal {
-    /// The replicas that a metric calls for, given the pods there are.
+    /// The number of replicas for a metric, given the pods.
     pub(super) fn of(metric: &Value, pods: &[Item], replicas: i64) -> Result<Self, NoMetric> {
         let no_metric = |reason, words| NoMetric { reason, words };
         match metric["type"].as_str().unwrap_or_default() {
@@ -51,7 +51,7 @@ impl Proposal {
         }
     }
 
-    /// Why the replicas change.
+    /// The reason for the change.
     pub(super) fn why(&self, desired: i64, before: i64) -> String {
         match desired < before {
             true => "All metrics below target".to_owned(),
@@ -142,7 +142,8 @@ fn of_resource(
     })
 }
 
-/// The replicas that bring the use of those that are ready to the target. Pods that are not ready yet use nothing so far.
+/// The number of replicas that brings the usage of ready pods to the target. Pods that are not ready yet count with
+/// no usage.
 fn by_ratio(ratio: f64, ready: i64, replicas: i64) -> i64 {
     if (1.0 - ratio).abs() <= TOLERANCE {
         return replicas;
@@ -158,7 +159,7 @@ fn by_ratio(ratio: f64, ready: i64, replicas: i64) -> i64 {
     (ratio * ready as f64).ceil() as i64
 }
 
-/// An amount in thousandths, as people write it.
+/// A number of thousandths as a quantity.
 fn amount(name: &str, milli: i64) -> String {
     match name {
         "memory" => Quantity::new(milli / 1000, QuantityFormat::BinarySi).to_string(),
@@ -200,7 +201,7 @@ mod tests {
         check("100m", 2, 2, 4);
         check("25m", 4, 4, 2);
         check("10m", 4, 4, 1);
-        // Two more are on their way.
+        // Two more pods are starting.
         check("100m", 2, 4, 4);
     }
 

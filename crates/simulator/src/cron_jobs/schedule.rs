@@ -1,4 +1,4 @@
-//! When a cron job is due: the last time it has missed, and how long it is to the next one.
+//! Computes when a cron job is due: the last missed time, and the time to the next one.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use watchkeeper_wire::values::CronSchedule;
 use crate::item::Item;
 use crate::time;
 
-/// 100, as Kubernetes: whoever has missed more is not told how many.
+/// Beyond this number, missed times are not counted, as in Kubernetes.
 const MANY: usize = 100;
 
-/// What the clock says.
+/// The due times of a cron job.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Due {
-    /// The time whose job should be there.
+    /// The time whose job should exist.
     pub(super) now: Option<Timestamp>,
-    /// How long until the next.
+    /// The time until the next one.
     pub(super) next: Option<Duration>,
 }
 
-/// When a cron job is due. The error says what of its schedule cannot be read.
+/// The due times of a cron job. The error describes an invalid schedule.
 pub(super) fn due(cron_job: &Item, now: Time) -> Result<Due, String> {
     let schedule: CronSchedule = cron_job
         .text("/spec/schedule")
@@ -45,7 +45,7 @@ pub(super) fn due(cron_job: &Item, now: Time) -> Result<Due, String> {
         .and_then(Time::to_timestamp)
         .unwrap_or(now);
     if let Some(seconds) = cron_job.at("/spec/startingDeadlineSeconds").as_i64() {
-        // What is later than that is too late.
+        // Times before the starting deadline are skipped.
         let deadline = now.checked_sub(SignedDuration::from_secs(seconds));
         after = after.max(deadline.unwrap_or(after));
     }
@@ -58,7 +58,7 @@ pub(super) fn due(cron_job: &Item, now: Time) -> Result<Due, String> {
     })
 }
 
-/// A time as the clocks of a cron job's zone show it.
+/// A time in the time zone of a cron job.
 pub(super) fn in_zone(cron_job: &Item, time: Timestamp) -> String {
     let zone = match cron_job.text("/spec/timeZone") {
         "" => None,
@@ -73,7 +73,7 @@ pub(super) fn in_zone(cron_job: &Item, time: Timestamp) -> String {
     }
 }
 
-/// The last time after one and not after another. Of very many, one of the last.
+/// The last scheduled time after `after` and not after `until`. Of very many, one of the last.
 fn last_missed(schedule: &CronSchedule, after: &Zoned, until: Timestamp) -> Option<Timestamp> {
     let times = std::iter::successors(schedule.next_after(after), |time| schedule.next_after(time));
     let missed = times.take_while(|time| time.timestamp() <= until).take(MANY);
@@ -82,7 +82,7 @@ fn last_missed(schedule: &CronSchedule, after: &Zoned, until: Timestamp) -> Opti
     if count < MANY {
         return Some(last.timestamp());
     }
-    // Not all of them were looked at: the rest begins half-way.
+    // Too many to enumerate: continue half-way.
     let half = until.duration_since(last.timestamp()) / 2;
     let half_way = last.checked_add(half).unwrap_or(last.clone());
     if half_way <= last {
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crate::item::tests::item;
 
-    /// A spec, the last time, and now; the time that is due, and the seconds to the next.
+    /// A spec, the last time, and now; the due time, and the seconds to the next.
     #[track_caller]
     fn check(spec: Value, last: &str, now: &str, wanted: (Option<&str>, u64)) {
         let cron_job = item(&json!({

@@ -1,10 +1,10 @@
-//! What a daemon set does next, node by node.
+//! Decides the next steps of a daemon set, node by node.
 //!
 //! A new template reaches a node in one of two ways:
 //!
 //! ```text
-//! maxUnavailable   old pod deleted  ▶  new pod created          so many nodes may be without
-//! maxSurge         new pod created  ▶  available  ▶  old deleted   so many nodes may have two
+//! maxUnavailable   old pod deleted  ▶  new pod created          that many nodes may be without a pod
+//! maxSurge         new pod created  ▶  available  ▶  old deleted   that many nodes may have two
 //! ```
 
 use serde_json::{Value, json};
@@ -14,30 +14,30 @@ use crate::item::Item;
 use crate::pods::{has_ended, is_active, is_available, is_ready};
 use crate::rollout::amount;
 
-/// A node and the pods of a set that are on it, or made for it; oldest first.
+/// A node and the pods of a set on it, or meant for it; oldest first.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) node: String,
-    /// Whether a pod is created here.
+    /// True if a pod should be created here.
     pub(super) is_wanted: bool,
-    /// Whether a pod that is here may stay.
+    /// True if an existing pod may stay.
     pub(super) is_bearable: bool,
-    /// Pods of the template as it is now.
+    /// Pods of the current template.
     pub(super) new: Vec<Item>,
     pub(super) old: Vec<Item>,
 }
 
-/// What a set asks for.
+/// The desired state of a set.
 #[derive(Debug)]
 pub(super) struct Wish {
     pub(super) min_ready_seconds: i64,
     update: Update,
 }
 
-/// How a new template reaches the nodes.
+/// The update strategy.
 #[derive(Debug)]
 enum Update {
-    /// Whoever deletes a pod gets a new one.
+    /// A pod is replaced when somebody deletes it.
     OnDelete,
     Replacing {
         max_unavailable: usize,
@@ -47,7 +47,7 @@ enum Update {
     },
 }
 
-/// One thing to do.
+/// A step.
 #[derive(Debug)]
 pub(super) enum Step<'a> {
     Create(&'a str),
@@ -93,13 +93,13 @@ impl Place {
         self.all().next().is_none()
     }
 
-    /// The one pod that stays of each template.
+    /// The pod of each template that is kept.
     fn first(pods: &[Item]) -> Option<&Item> {
         pods.iter().find(|pod| is_active(pod))
     }
 }
 
-/// What to do now, in this order.
+/// The next steps, in order.
 pub(super) fn steps<'a>(wish: &Wish, places: &'a [Place]) -> Vec<Step<'a>> {
     let mut steps: Vec<Step<'a>> = places.iter().flat_map(|place| keep_one(wish, place)).collect();
     match wish.update {
@@ -110,7 +110,7 @@ pub(super) fn steps<'a>(wish: &Wish, places: &'a [Place]) -> Vec<Step<'a>> {
     steps
 }
 
-/// Where a pod is missing, one is created; those that have ended, are too many or not wanted go.
+/// Creates a missing pod; deletes finished, surplus and unwanted ones.
 fn keep_one<'a>(wish: &Wish, place: &'a Place) -> Vec<Step<'a>> {
     if place.is_wanted && place.is_empty() {
         return vec![Step::Create(&place.node)];
@@ -174,7 +174,7 @@ fn surge<'a>(wish: &Wish, places: &'a [Place], max_surge: usize) -> Vec<Step<'a>
     steps
 }
 
-/// What there is of a set.
+/// The status of a set.
 pub(super) fn status(set: &Item, wish: &Wish, places: &[Place]) -> Value {
     let count = |counts: &dyn Fn(&Place) -> bool| places.iter().filter(|place| counts(place)).count();
     let any = |place: &Place, counts: &dyn Fn(&Item) -> bool| {
@@ -200,8 +200,8 @@ mod tests {
     use super::*;
     use crate::item::tests::item;
 
-    /// Nodes with their pods, as `a:old,new!` (the second is not ready), `-b` being one without a place for pods;
-    /// and what comes next: `+a` a pod is created there, `-a` one is deleted.
+    /// Nodes with their pods, as `a:old,new!` (the second is not ready), `-b` being one without a place for pods; and
+    /// the next steps: `+a` a pod is created there, `-a` one is deleted.
     #[track_caller]
     fn check(strategy: Value, nodes: &str, wanted: &str) {
         let set = item(&json!({

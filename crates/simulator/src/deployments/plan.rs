@@ -1,6 +1,6 @@
-//! How large the replica sets of a deployment should be next.
+//! Decides the next sizes of a deployment's replica sets.
 //!
-//! With 4 pods, 1 of which may be too many and 1 missing, and pods that become available at once:
+//! With 4 pods, maxSurge 1 and maxUnavailable 1, and pods that become available at once:
 //!
 //! ```text
 //! old 4, new 0  ▶  old 3, new 1  ▶  old 1, new 2 … ▶  old 0, new 4
@@ -11,29 +11,29 @@ use watchkeeper_wire::values::Round;
 use crate::item::Item;
 use crate::rollout::amount;
 
-/// What a deployment asks for.
+/// The desired state of a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Strategy {
     pub(super) wanted: i64,
-    /// `None`: everything old goes before anything new comes.
+    /// `None`: `Recreate`, all old pods are deleted first.
     rolling: Option<Allowance>,
 }
 
-/// How many pods may be too many and how many may be missing; never both none.
+/// maxSurge and maxUnavailable; never both zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Allowance {
     surge: i64,
     unavailable: i64,
 }
 
-/// A replica set, counted.
+/// The counts of a replica set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) wanted: i64,
-    /// Its pods, with those that are being deleted.
+    /// Its pods, including those being deleted.
     pub(super) running: i64,
     pub(super) available: i64,
-    /// The most pods that its deployment could have when the set got this size.
+    /// The maximum replicas of the deployment when the set was last resized.
     pub(super) of_most: Option<i64>,
 }
 
@@ -54,12 +54,12 @@ impl Strategy {
         }
     }
 
-    /// How many pods there must be for the deployment to be available.
+    /// The minimum number of available pods.
     pub(super) fn min_available(&self) -> i64 {
         self.wanted - self.rolling.map_or(0, |allowance| allowance.unavailable)
     }
 
-    /// How many pods there can be during a rollout.
+    /// The maximum number of pods during a rollout.
     pub(super) fn most(&self) -> i64 {
         self.wanted + self.rolling.map_or(0, |allowance| allowance.surge)
     }
@@ -71,7 +71,7 @@ impl Allowance {
         let part = |name: &str, round: Round| amount(&rolling[name], wanted, round).unwrap_or(1);
         let surge = part("maxSurge", Round::Up);
         let unavailable = part("maxUnavailable", Round::Down);
-        // Percentages of a few pods may round to nothing; then one may be missing.
+        // Percentages of a few pods may both round to zero; then one may be unavailable.
         let unavailable = if surge == 0 {
             unavailable.max(1)
         } else {
@@ -84,7 +84,7 @@ impl Allowance {
     }
 }
 
-/// One step of a rollout: as many new pods as there is room for, as few old ones as can be spared.
+/// One step of a rollout: as many new pods and as few old ones as the strategy allows.
 pub(super) fn next_sizes(strategy: &Strategy, sizes: &Sizes) -> Sizes {
     match strategy.rolling {
         Some(allowance) => roll(strategy, allowance, sizes),
@@ -92,10 +92,10 @@ pub(super) fn next_sizes(strategy: &Strategy, sizes: &Sizes) -> Sizes {
     }
 }
 
-/// The sizes of a deployment that is scaled and not rolled on: if only one of its sets has pods, that one has them all;
+/// The sizes of a deployment that is scaled during a rollout. If only one set has pods, it gets all of them;
 /// otherwise they are scaled in proportion.
 ///
-/// With 10 pods, of which 3 may be too many, in the middle of a rollout, scaled to 30:
+/// With 10 pods and maxSurge 3 in the middle of a rollout, scaled to 30:
 ///
 /// ```text
 /// old 8, new 5   of 13   ▶   old 20, new 13   of 33
@@ -115,7 +115,7 @@ pub(super) fn scaled(strategy: &Strategy, sizes: &Sizes) -> Sizes {
     next
 }
 
-/// Brings sets, oldest first, to the most pods there can be. The largest takes what rounding leaves over.
+/// Scales sets, oldest first, to the maximum number of pods. The largest one gets the rounding remainder.
 fn scale_in_proportion(strategy: &Strategy, active: &mut [&mut Size]) {
     let most = if strategy.wanted > 0 { strategy.most() } else { 0 };
     let total: i64 = active.iter().map(|size| size.wanted).sum();
@@ -161,7 +161,7 @@ fn roll(strategy: &Strategy, allowance: Allowance, sizes: &Sizes) -> Sizes {
     let min_available = strategy.min_available();
     let coming = sizes.new.wanted - sizes.new.available.min(sizes.new.wanted);
     let mut removable = (total - min_available - coming).max(0);
-    // Pods that serve nobody go first.
+    // Unavailable pods are removed first.
     for size in &mut next.old {
         let useless = (size.wanted - size.available).clamp(0, removable);
         size.wanted -= useless;
@@ -180,7 +180,7 @@ fn roll(strategy: &Strategy, allowance: Allowance, sizes: &Sizes) -> Sizes {
 mod tests {
     use super::*;
 
-    /// The wanted and available pods of the new set and the old ones, and what is wanted next.
+    /// The desired and available pods of the new set and the old ones, and the next sizes.
     #[track_caller]
     fn check(strategy: Strategy, before: &[(i64, i64)], after: &[i64]) {
         let size = |(wanted, available): &(i64, i64)| Size {

@@ -1,7 +1,7 @@
-//! What is said of a deployment: how many pods there are, and whether it gets on.
+//! The status of a deployment: replica counts and conditions.
 //!
-//! A rollout that moves has its clock set back; one that does not for longer than its deadline has failed, and still
-//! goes on.
+//! Progress resets the clock of a rollout; a rollout without progress beyond its deadline is reported as failed, and
+//! still continues.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::conditions::{self, Condition, REPLICA_FAILURE};
 use crate::item::Item;
 use crate::time;
 
-/// 600 s: how long a rollout may stand still unless its deployment says otherwise.
+/// The default progress deadline.
 const DEADLINE_SECONDS: i64 = 600;
 
-/// The status, and when to look again because a deadline may have passed.
+/// The status, and the time to the next check because of a deadline.
 pub(super) fn status(deployment: &Item, strategy: &Strategy, sets: &Sets) -> (Value, Option<Duration>) {
     let available = sets.sum("/status/availableReplicas");
     let new = |pointer: &str| sets.new.as_ref().map_or(0, |new| new.number(pointer));
@@ -72,7 +72,7 @@ fn availability(enough: bool) -> Condition<'static> {
     }
 }
 
-/// Why pods of a deployment cannot be created or deleted: of its current set first, then of the others.
+/// The reason pods cannot be created or deleted: that of the current set first, then of the others.
 fn replica_failure(sets: &Sets, known: &[Value]) -> Option<Value> {
     let of_set = |set: &Item| {
         let mut conditions = set.list("/status/conditions").iter();
@@ -86,7 +86,7 @@ fn replica_failure(sets: &Sets, known: &[Value]) -> Option<Value> {
     Some(failure)
 }
 
-/// How a rollout gets on.
+/// The progress of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Paused,
@@ -95,7 +95,8 @@ enum Progress {
     Moving,
     Done,
     Stuck,
-    /// As before: a rollout that is done stays so, whatever becomes of its pods; one that failed while it is paused, too.
+    /// Unchanged: a complete rollout stays complete, whatever happens to its pods; so does one that failed while it
+    /// is paused.
     Unchanged,
 }
 
@@ -126,7 +127,7 @@ impl Progress {
         }
     }
 
-    /// The answer, the reason, and what is said about the set.
+    /// Status, reason and message of the condition.
     fn told(self) -> Option<(Option<bool>, &'static str, &'static str)> {
         match self {
             Self::Unchanged => None,
@@ -151,7 +152,7 @@ fn progressing(conditions: &[Value]) -> Option<&Value> {
     conditions.iter().find(|known| known["type"] == "Progressing")
 }
 
-/// Whether a rollout that has not moved since has missed its deadline. Having said so does not give it more time.
+/// True if a rollout without progress has missed its deadline. Reporting it does not extend the deadline.
 fn is_late(deployment: &Item, conditions: &[Value]) -> bool {
     let reason = progressing(conditions).and_then(|known| known["reason"].as_str());
     match reason {
@@ -161,14 +162,14 @@ fn is_late(deployment: &Item, conditions: &[Value]) -> bool {
     }
 }
 
-/// How long until the deadline of a rollout.
+/// The time until the deadline of a rollout.
 fn deadline(deployment: &Item, conditions: &[Value]) -> Option<Duration> {
     let seconds = deployment.at("/spec/progressDeadlineSeconds").as_i64();
     let since = time::read(&progressing(conditions)?["lastUpdateTime"])?;
     time::left(since, seconds.unwrap_or(DEADLINE_SECONDS))
 }
 
-/// Dates every condition that is new or says something new, and the one that says that the rollout moves.
+/// Sets the update time of new and changed conditions, and of `Progressing` while there is progress.
 fn note_updates(conditions: &mut [Value], known: &[Value], is_moving: bool) {
     for condition in conditions {
         let before = known.iter().find(|known| known["type"] == condition["type"]);

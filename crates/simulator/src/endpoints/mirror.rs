@@ -1,7 +1,7 @@
-//! Endpoints that somebody wrote by hand, for a service without a selector, as slices: programs read slices alone.
+//! Mirrors Endpoints written by users, for services without a selector, into slices: programs read only slices.
 //!
 //! ```text
-//! endpoints ──per port set and kind of address──▶ slices that go with the endpoints
+//! endpoints ──per port set and address family──▶ slices owned by the endpoints
 //! ```
 
 use std::net::IpAddr;
@@ -17,14 +17,14 @@ use crate::item::Item;
 use crate::kinds::{endpoint_slices, endpoints, services};
 
 const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
-/// On endpoints that are nobody's business but their owner's.
+/// On endpoints that are not mirrored.
 const SKIP: &str = "endpointslice.kubernetes.io/skip-mirror";
-/// What tells of a client's last apply, and not of the endpoints.
+/// An annotation of kubectl that is not copied.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// 1000, as Kubernetes: of a subset with more, the rest is left out.
+/// The largest number of addresses mirrored of a subset, as in Kubernetes.
 const MAX_ADDRESSES: usize = 1000;
 
-/// Keeps slices of endpoints.
+/// Runs the controller.
 pub(crate) fn run(cluster: &Cluster) -> Task {
     let controller = cluster
         .controller("endpoints-mirror", &endpoints())
@@ -34,7 +34,7 @@ pub(crate) fn run(cluster: &Cluster) -> Task {
 }
 
 async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> {
-    // Slices of endpoints that are gone go with them: they are their owner.
+    // Slices of deleted endpoints are garbage collected.
     let Some(endpoints) = Item::living(&request) else {
         return Ok(Action::Done);
     };
@@ -60,7 +60,7 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     Ok(Action::Done)
 }
 
-/// Whether endpoints are somebody's own and for a service.
+/// True if endpoints were written by a user and have a service.
 fn is_mirrored(cluster: &Cluster, endpoints: &Item) -> bool {
     let services = cluster.snapshot(&services());
     let service = services.get(&endpoints.key()).map(Item::read);

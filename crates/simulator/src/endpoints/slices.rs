@@ -1,4 +1,4 @@
-//! Endpoint slices: what is there is changed as little as need be.
+//! EndpointSlices: updated with as few writes as possible.
 
 use serde_json::{Value, json};
 use watchkeeper_client::Error;
@@ -10,23 +10,23 @@ use crate::item::Item;
 use crate::kinds::endpoint_slices;
 use crate::pod_control::is_namespace_terminating;
 
-/// All slices that one controller keeps for one service.
+/// All slices one controller keeps for one service.
 pub(super) struct Family<'a> {
-    /// What the slices go with: the service, or the endpoints they mirror.
+    /// The owner of the slices: the service, or the endpoints they mirror.
     pub(super) owner: &'a Item,
-    /// The controller, as the slices name it.
+    /// The controller's name in the slices.
     pub(super) manager: &'static str,
-    /// The labels of every slice, besides those that name service and controller.
+    /// The labels of every slice, besides those of service and controller.
     pub(super) labels: serde_json::Map<String, Value>,
-    /// The annotations of every slice, if it is to have these and no others.
+    /// The annotations of every slice, if it is to have exactly these.
     pub(super) annotations: Option<Value>,
-    /// The annotations a slice gets whenever it is written; on their own they are no reason to.
+    /// The annotations set with every write; they alone do not cause one.
     pub(super) notes: Value,
-    /// How many endpoints a slice has at most.
+    /// The largest number of endpoints in a slice.
     pub(super) most: usize,
 }
 
-/// Endpoints with the same ports and the same kind of address.
+/// Endpoints with the same ports and address family.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) address_type: &'static str,
@@ -35,13 +35,13 @@ pub(super) struct Group {
 }
 
 impl Family<'_> {
-    /// Brings the slices in line with the endpoints there should be.
+    /// Updates the slices to the desired endpoints.
     pub(super) async fn keep(&self, cluster: &Cluster, groups: Vec<Group>) -> Result<(), Error> {
         let mut own = self.slices(cluster);
         for group in &groups {
             let parts = group.endpoints.len().div_ceil(self.most).max(1);
             let mut parts: Vec<&[Value]> = (0..parts).map(|part| self.part(group, part)).collect();
-            // Slices that are right already stay; the others of this group are used for the rest.
+            // Slices with the right content stay; the others of this group are reused.
             own.retain(|slice| !self.take(&mut parts, slice, group));
             for part in parts {
                 let reused = own.iter().position(|slice| group.is_of(slice));
@@ -72,7 +72,7 @@ impl Family<'_> {
         &group.endpoints[first..group.endpoints.len().min(first + self.most)]
     }
 
-    /// Whether a slice is one of these parts, which then is not needed any more.
+    /// True if a slice has the content of one of these parts, which is then removed from the list.
     fn take(&self, parts: &mut Vec<&[Value]>, slice: &Item, group: &Group) -> bool {
         let annotations = &slice["metadata"]["annotations"];
         let is_annotated = self
@@ -138,7 +138,7 @@ impl Group {
     }
 }
 
-/// Ports as slices have them: each has a name, if only an empty one.
+/// Ports as in slices: each has a name, possibly empty.
 pub(super) fn named(ports: &[Value]) -> Vec<Value> {
     let mut ports = ports.to_vec();
     for port in ports.iter_mut().filter(|port| port["name"].is_null()) {

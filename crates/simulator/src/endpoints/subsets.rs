@@ -1,4 +1,4 @@
-//! The older form, `Endpoints`: all pods with the same ports are a subset.
+//! The older `Endpoints`: all pods with the same ports form a subset.
 
 use serde_json::{Value, json};
 use watchkeeper_client::Error;
@@ -9,12 +9,12 @@ use crate::item::Item;
 use crate::kinds::endpoints;
 use crate::pod_control::is_namespace_terminating;
 
-/// On endpoints that name only some of their pods.
+/// On endpoints that are truncated.
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
-/// 1000, as Kubernetes: the older form names no more.
+/// The largest number of addresses, as in Kubernetes.
 const MAX_ADDRESSES: usize = 1000;
 
-/// Brings the endpoints of a service in line with its pods.
+/// Updates the endpoints of a service.
 pub(super) async fn keep(cluster: &Cluster, service: &Item, targets: &[Target]) -> Result<(), Error> {
     let staying: Vec<&Target> = targets
         .iter()

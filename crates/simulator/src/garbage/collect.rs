@@ -1,14 +1,14 @@
-//! The fate of one object, decided by the state of its owners.
+//! Decides about one object by the state of its owners.
 //!
 //! | owners | the object |
 //! |---|---|
-//! | one is solid: there, and not waiting for its dependents to go | stays; owners that are gone or waiting are taken off it |
+//! | one is solid: it exists and does not wait for its dependents | stays; references to missing and waiting owners are removed |
 //! | none is solid, one is waiting, and the object has dependents of its own | deleted in the foreground |
 //! | none is solid | deleted, as its own finalizers say or in the background |
-//! | one cannot be judged: nobody serves its kind, or it has a namespace and the object has none | stays as it is |
+//! | one is undecidable: its kind is not served, or it is namespaced and the object is not | stays as it is |
 //!
-//! What the informers show may be behind. So whoever is not seen to be solid is asked for at the server, and the object is
-//! deleted only in the version whose owners were judged.
+//! The informers may lag behind. So an owner that is not known to be solid is read from the server, and the object is
+//! deleted only in the version whose owners were checked.
 
 use std::time::Duration;
 
@@ -26,34 +26,34 @@ use crate::item::Item;
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// How long until an owner whose kind nobody serves is asked for again: a definition may come.
+/// The delay before an owner of an unserved kind is checked again: a definition may follow.
 const UNKNOWN_KIND_RETRY: Duration = Duration::from_secs(30);
 
-/// How an owner stands.
+/// The state of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Solid,
     /// Deleted in the foreground: it waits for its dependents.
     Waiting,
-    /// Not there, or a namesake with another uid.
+    /// Missing, or another object of that name.
     Absent,
-    /// Of a kind that nobody serves.
+    /// Its kind is not served.
     Unknown,
-    /// In a namespace, while its dependent is in none.
+    /// Namespaced, while its dependent is cluster-scoped.
     Unreachable,
 }
 
-/// What becomes of an object.
+/// The action for an object.
 #[derive(Debug, PartialEq, Eq)]
 enum Fate {
-    /// Nothing, until something changes.
+    /// None, until something changes.
     Stay,
-    /// Nothing, but one of its owners cannot be judged now.
+    /// None for now: one of its owners is undecidable.
     StayForNow,
-    /// It loses the owners with these uids.
+    /// Remove the owners with these uids.
     LoseOwners(Vec<String>),
     Delete,
-    /// It goes after its dependents: an owner waits for it, so it must wait as well.
+    /// Delete it in the foreground: an owner waits for it, so it must wait for its dependents.
     DeleteInForeground,
 }
 
@@ -85,7 +85,7 @@ fn has_finalizer(object: &Object, finalizer: &str) -> bool {
     object.finalizers().iter().any(|name| name == finalizer)
 }
 
-/// Whether an object waits for its dependents to go.
+/// True if an object waits for its dependents to be deleted.
 fn is_waiting(object: &Object) -> bool {
     object.is_deleting() && has_finalizer(object, FOREGROUND)
 }
@@ -105,7 +105,7 @@ impl Collector {
         Ok(Action::Done)
     }
 
-    /// Takes the owner off its dependents, then lets the owner go.
+    /// Removes the owner from its dependents, then its finalizer.
     async fn set_dependents_free(&self, kind: &Resource, owner: &Object) -> Result<(), Error> {
         let uids = [owner.uid().to_owned()];
         for (kind, dependent) in self.dependents(owner) {
@@ -114,7 +114,8 @@ impl Collector {
         self.cluster.drop_finalizer(kind, owner, ORPHAN).await
     }
 
-    /// Lets the owner go once no dependent blocks it. Until then each dependent is looked at: it may have other owners.
+    /// Removes the owner's finalizer once no dependent blocks it. Until then each dependent is checked: it may have
+    /// other owners.
     async fn go_last(&self, kind: &Resource, owner: &Object) -> Result<(), Error> {
         let blocks = |dependent: &Object| {
             let owners = dependent.owner_references();
@@ -132,7 +133,7 @@ impl Collector {
         self.cluster.drop_finalizer(kind, owner, FOREGROUND).await
     }
 
-    /// Whether an object has no owners, or only such as are known to be solid. The server need not be asked then.
+    /// True if all owners of an object are known to be solid. Then the server need not be asked.
     fn is_owned_soundly(&self, object: &Object) -> bool {
         let owners = object.owner_references();
         owners.iter().all(|owner| {
@@ -143,7 +144,7 @@ impl Collector {
         })
     }
 
-    /// Judges an object as the server has it, and does what follows.
+    /// Decides about an object as the server has it, and acts.
     async fn decide(&self, kind: &Resource, seen: &Object) -> Result<Action, Error> {
         let object = match self.cluster.api(kind, seen.namespace()).get(seen.name()).await {
             Err(error) if error.is_not_found() => return Ok(Action::Done),
@@ -169,7 +170,7 @@ impl Collector {
             Fate::DeleteInForeground => {
                 let mut version = object;
                 if dependents.iter().any(|(_, dependent)| is_waiting(dependent)) {
-                    // Each may wait for the other: a circle. This one makes nobody wait any longer.
+                    // A cycle: each may wait for the other. This one stops blocking its owners.
                     version = self.stop_blocking(kind, &version).await?;
                 }
                 self.delete(kind, &version, PropagationPolicy::Foreground).await?;
@@ -199,7 +200,7 @@ impl Collector {
         }
     }
 
-    /// Tells that an owner is there, but not where an owner of this object can be.
+    /// Records an Event for an owner that exists in a namespace where this object cannot refer to it.
     fn tell_misplaced(&self, object: &Object, owner: &OwnerReference<'_>) {
         if !self.is_anywhere(owner) {
             return;
@@ -214,7 +215,7 @@ impl Collector {
             .warning(events::GARBAGE, object, "OwnerRefInvalidNamespace", words);
     }
 
-    /// Takes owners off an object, which has changed meanwhile or loses exactly these.
+    /// Removes owners from an object, if it has not changed meanwhile.
     async fn lose_owners(&self, kind: &Resource, object: &Object, uids: &[String]) -> Result<(), Error> {
         let item = Item::read(object);
         let mut owners = item.list("/metadata/ownerReferences").to_vec();
@@ -257,7 +258,7 @@ impl Collector {
     }
 }
 
-/// How an object's own finalizers say that it is deleted.
+/// The propagation policy of an object's own finalizers.
 fn own_policy(object: &Object) -> PropagationPolicy {
     if has_finalizer(object, ORPHAN) {
         PropagationPolicy::Orphan

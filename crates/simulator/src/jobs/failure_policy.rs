@@ -1,23 +1,23 @@
-//! What a job makes of a pod that has failed: the first rule of its pod failure policy that matches decides.
+//! The pod failure policy of a job: the first matching rule decides.
 
 use serde_json::Value;
 
 use crate::item::Item;
 
-/// What follows from a failed pod.
+/// The consequence of a failed pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Consequence {
-    /// It is one more failure.
+    /// It counts as a failure.
     Count,
-    /// It is none.
+    /// It is ignored.
     Ignore,
-    /// Its index has failed for good.
+    /// Its index has failed.
     FailIndex,
-    /// The job has failed, for this reason in words.
+    /// The job has failed, with this message.
     FailJob(String),
 }
 
-/// What a job makes of one of its pods that has failed.
+/// The consequence of a failed pod for its job.
 pub(super) fn consequence(job: &Item, pod: &Item) -> Consequence {
     for (index, rule) in job.list("/spec/podFailurePolicy/rules").iter().enumerate() {
         let Some(cause) = cause(rule, pod) else {
@@ -34,7 +34,7 @@ pub(super) fn consequence(job: &Item, pod: &Item) -> Consequence {
     Consequence::Count
 }
 
-/// Why a rule matches a pod, in words.
+/// The description of why a rule matches a pod.
 fn cause(rule: &Value, pod: &Item) -> Option<String> {
     match &rule["onExitCodes"] {
         Value::Null => condition(rule, pod),

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Which completions are done.
+/// The completed indexes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Indexes(BTreeSet<u64>);
 
 impl Indexes {
-    /// Reads them, none of which is beyond `end`. What is not understood is left out: the text is our own.
+    /// Parses them, up to `end`. Invalid parts are skipped: the text is written here.
     pub(super) fn parse(text: &str, end: u64) -> Self {
         let parts = text.split(',').filter_map(|part| {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -38,7 +38,7 @@ impl Indexes {
         self.0.len() as u64
     }
 
-    /// Two in a row are written one by one, more as a range.
+    /// Two consecutive indexes are written separately, more as a range.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         let mut all = self.0.iter().copied().peekable();

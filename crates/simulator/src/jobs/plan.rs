@@ -1,4 +1,4 @@
-//! What a job needs next: how it stands, which pods are missing and which are too many.
+//! Decides about a job: its state, and the pods to create and delete.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::item::Item;
 use crate::pods::{has_ended, is_active};
 use crate::time;
 
-/// 10 s, as Kubernetes: how long a pod that has failed is not replaced; twice as long each time.
+/// The delay before a failed pod is replaced, as in Kubernetes; it doubles each time.
 const BACKOFF_SECONDS: i64 = 10;
-/// 10 min, as Kubernetes: and no longer than this.
+/// The longest delay, as in Kubernetes.
 const MAX_BACKOFF_SECONDS: i64 = 600;
 
-/// How a job stands.
+/// The state of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Running,
@@ -25,7 +25,7 @@ pub(super) enum Verdict {
     Ended(End),
 }
 
-/// How a job ends, and why.
+/// The end of a job, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct End {
     pub(super) well: bool,
@@ -51,15 +51,15 @@ impl Verdict {
     }
 }
 
-/// What to do.
+/// The plan of a job.
 #[derive(Debug)]
 pub(super) struct Plan<'a> {
     pub(super) verdict: Verdict,
     /// Pods to be deleted.
     pub(super) surplus: Vec<&'a Item>,
-    /// Pods to be created, with their index if the job counts by index.
+    /// Pods to create, with their index for an indexed job.
     pub(super) missing: Vec<Option<u64>>,
-    /// When to look again.
+    /// The time to the next check.
     pub(super) again: Option<Duration>,
 }
 
@@ -134,7 +134,7 @@ fn is_complete(job: &Item, active: &[&Item], tally: &Tally) -> bool {
     }
 }
 
-/// How a job ends that counts by index, if too many of them have failed, or those that matter have succeeded.
+/// The verdict on an indexed job: too many indexes have failed, or the success criteria are met.
 fn verdict_by_index(job: &Item, tally: &Tally) -> Option<Verdict> {
     let done = tally.indexes.as_ref()?;
     if let Some(failed) = &tally.failed_indexes {
@@ -161,7 +161,7 @@ fn all(job: &Item) -> u64 {
     u64::try_from(job.number("/spec/completions")).unwrap_or_default()
 }
 
-/// Whether the indexes that are done are those, or as many, as a rule asks for.
+/// True if the completed indexes meet a success rule.
 fn is_success(rule: &Value, done: &Indexes, all: u64) -> bool {
     let count = rule["succeededCount"].as_u64();
     match rule["succeededIndexes"].as_str() {
@@ -178,27 +178,27 @@ fn has_started(job: &Item) -> bool {
     !job.text("/status/startTime").is_empty()
 }
 
-/// How long a job may still run.
+/// The remaining time of a job.
 fn deadline(job: &Item) -> Option<Duration> {
     let seconds = job.at("/spec/activeDeadlineSeconds").as_i64()?;
     let start = time::read(job.at("/status/startTime")).unwrap_or_else(time::now);
     time::left(start, seconds)
 }
 
-/// How many pods should run now.
+/// The number of pods that should be active.
 fn wanted_active(job: &Item, tally: &Tally, active: usize) -> usize {
     let parallelism = job.at("/spec/parallelism").as_i64().unwrap_or(1);
     let wanted = match job.at("/spec/completions").as_i64() {
         Some(completions) => parallelism.min(completions - tally.succeeded()),
-        // Once one pod has found the end of the work, no others begin.
+        // Once one pod has succeeded, no others are started.
         None if tally.succeeded() > 0 => return active,
         None => parallelism,
     };
     usize::try_from(wanted).unwrap_or_default()
 }
 
-/// The pods that go on, oldest first, and those that are too many: beyond the number, or for an index that is done,
-/// asked for no longer or another pod's.
+/// The pods to keep, oldest first, and the surplus: beyond the number, or for an index that is completed, out of
+/// range or already taken.
 fn keep<'a>(
     job: &Item,
     tally: &Tally,
@@ -221,7 +221,7 @@ fn keep<'a>(
     })
 }
 
-/// The pods that are being deleted and are not replaced before they have ended.
+/// The pods being deleted that are not replaced before they have ended.
 fn leaving<'a>(job: &Item, pods: &'a [Item]) -> Vec<&'a Item> {
     let waits = job.text("/spec/podReplacementPolicy") == "Failed";
     let leaving = pods
@@ -246,7 +246,7 @@ fn missing(job: &Item, tally: &Tally, kept: &[&Item], leaving: &[&Item], wanted:
     open.take(count).map(Some).collect()
 }
 
-/// How long nothing is created after the last failure.
+/// The time without new pods after the last failure.
 fn backoff(pods: &[Item], failures: i64) -> Option<Duration> {
     let failed = pods.iter().filter(|pod| pod.text("/status/phase") == "Failed");
     let last = failed
@@ -278,8 +278,8 @@ mod tests {
         }))
     }
 
-    /// A job's spec and pods as `name:phase` or, by index, `index-name:phase`; how it stands, and what is missing and
-    /// too many.
+    /// A job's spec and pods as `name:phase` or, by index, `index-name:phase`; its state, and the missing and surplus
+    /// pods.
     #[track_caller]
     fn check(spec: Value, pods: &str, wanted: &str) {
         let job = item(&json!({

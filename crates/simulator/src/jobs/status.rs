@@ -1,7 +1,7 @@
-//! What is said of a job.
+//! The status of a job.
 //!
-//! An end is announced first and true later: `SuccessCriteriaMet` or `FailureTarget` when it is certain, `Complete` or
-//! `Failed` when no pod is left and all are counted.
+//! An end is announced by `SuccessCriteriaMet` or `FailureTarget`; `Complete` or `Failed` follows when no pod is left
+//! and all are counted.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::Time;
@@ -13,7 +13,7 @@ use crate::item::Item;
 use crate::pods::{has_ended, is_active, is_ready};
 use crate::time;
 
-/// What follows from what is said already: there is no way back from an end.
+/// The verdict in the status: an announced end is final.
 pub(super) fn verdict_so_far(job: &Item) -> Option<Verdict> {
     let mut conditions = job.list("/status/conditions").iter();
     let announced = conditions.find(|known| {
@@ -38,7 +38,7 @@ pub(super) fn finished_at(job: &Item) -> Option<Time> {
     time::read(&end["lastTransitionTime"])
 }
 
-/// The status as the plan has it: pods that are to go are no longer active.
+/// The status by the plan: pods to be deleted are no longer active.
 pub(super) fn of(job: &Item, pods: &[Item], tally: &Tally, plan: &Plan<'_>) -> Value {
     let count = |counts: &dyn Fn(&Item) -> bool| pods.iter().filter(|pod| counts(pod)).count();
     let terminating = count(&|pod| pod.is_deleting() && !has_ended(pod));
@@ -83,7 +83,7 @@ fn conditions(job: &Item, verdict: &Verdict, is_over: bool) -> Vec<Value> {
     }
 }
 
-/// Conditions of jobs say when they were asked last, too.
+/// Conditions of jobs also have a last probe time.
 fn with(known: &[Value], kind: &str, holds: bool, reason: &str, message: &str) -> Vec<Value> {
     let holds = Some(holds);
     let mut all = conditions::with(

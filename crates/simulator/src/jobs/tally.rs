@@ -1,4 +1,4 @@
-//! How many pods of a job have ended, and how.
+//! Counts the finished pods of a job.
 
 use std::collections::BTreeSet;
 
@@ -10,21 +10,21 @@ use super::{INDEX, INDEX_FAILURES, TRACKING};
 use crate::item::Item;
 use crate::pods::has_ended;
 
-/// The counts of a job. Pods that are noted are counted, too; the note says that the count is not yet written.
+/// The counts of a job. Recorded pods are included; their uids mean that the count is not yet written.
 #[derive(Debug)]
 pub(super) struct Tally {
     succeeded: i64,
     failed: i64,
     noted: Notes,
-    /// For a job that counts by index, those that are done.
+    /// The completed indexes of an indexed job.
     pub(super) indexes: Option<Indexes>,
-    /// For a job with a backoff limit per index, those that have failed too often.
+    /// The failed indexes of a job with a backoff limit per index.
     pub(super) failed_indexes: Option<Indexes>,
-    /// Why the job has failed, if one of its pods has ended in a way that its policy does not forgive.
+    /// The message of a failed job whose failure policy has matched.
     pub(super) unforgiven: Option<String>,
 }
 
-/// The uids of pods that have ended and still have their finalizer.
+/// The uids of finished pods that still have their finalizer.
 #[derive(Debug, Default)]
 struct Notes {
     succeeded: BTreeSet<String>,
@@ -32,7 +32,7 @@ struct Notes {
 }
 
 impl Tally {
-    /// Counts the pods of a job, and names those whose finalizer can be taken off once the status is written.
+    /// Counts the pods of a job, and returns those whose finalizer can be removed once the status is written.
     pub(super) fn take<'a>(job: &Item, pods: &'a [Item]) -> (Self, Vec<&'a Item>) {
         let mut tally = Self::read(job);
         let tracked = |uid: &str| pods.iter().any(|pod| pod.uid() == uid && is_tracked(pod));
@@ -50,7 +50,7 @@ impl Tally {
             .filter(|pod| is_tracked(pod) && is_over(pod))
             .collect();
         for pod in &ended {
-            // A pod that was stopped because its job is suspended has not failed.
+            // A pod stopped because its job is suspended has not failed.
             if !(is_suspended && pod.is_deleting()) {
                 tally.note(job, pod);
             }
@@ -85,7 +85,7 @@ impl Tally {
     fn note(&mut self, job: &Item, pod: &Item) {
         let uid = pod.uid().to_owned();
         match (pod.text("/status/phase"), &mut self.indexes) {
-            // An index that is done twice is done.
+            // An index that is completed twice counts once.
             ("Succeeded", Some(indexes)) => index_of(pod).into_iter().for_each(|index| indexes.insert(index)),
             ("Succeeded", None) => drop(self.noted.succeeded.insert(uid)),
             _ => self.note_failure(job, pod),
@@ -105,7 +105,7 @@ impl Tally {
         self.noted.failed.insert(pod.uid().to_owned());
     }
 
-    /// Notes the indexes that have failed more often than they may.
+    /// Records the indexes that exceed their backoff limit.
     fn fail_indexes(&mut self, job: &Item, pods: &[Item]) {
         let (Some(failed), Some(limit)) = (&mut self.failed_indexes, limit_per_index(job)) else {
             return;
@@ -129,7 +129,7 @@ impl Tally {
         self.failed + count(&self.noted.failed)
     }
 
-    /// The part of the status that keeps it.
+    /// The counts as part of the status.
     pub(super) fn status(&self) -> Value {
         let written = match &self.indexes {
             Some(_) => self.succeeded(),
@@ -147,13 +147,13 @@ impl Tally {
         })
     }
 
-    /// Whether every pod that was noted is counted.
+    /// True if every recorded pod is counted.
     pub(super) fn is_written(&self) -> bool {
         self.noted.succeeded.is_empty() && self.noted.failed.is_empty()
     }
 }
 
-/// Makes one more in the count of a note, which is not kept.
+/// Turns a recorded uid into one more in the count.
 fn is_counted(count: &mut i64) -> bool {
     *count += 1;
     false
@@ -167,7 +167,7 @@ fn limit_per_index(job: &Item) -> Option<i64> {
     job.at("/spec/backoffLimitPerIndex").as_i64()
 }
 
-/// How often an index has failed: its pods that are there, or what they say of those before them.
+/// The failures of an index: by its existing pods, or by their failure counts.
 pub(super) fn failures_of(job: &Item, pods: &[Item], index: u64) -> i64 {
     let of_index = || pods.iter().filter(|pod| index_of(pod) == Some(index));
     let has_failed =
@@ -183,12 +183,12 @@ pub(super) fn failures_of(job: &Item, pods: &[Item], index: u64) -> i64 {
     noted.max().unwrap_or_default().max(seen)
 }
 
-/// Which of the completions a pod is for.
+/// The completion index of a pod.
 pub(super) fn index_of(pod: &Item) -> Option<u64> {
     pod.annotation(INDEX)?.parse().ok()
 }
 
-/// Whether a pod has ended, or will never begin: one that is deleted before it has a node.
+/// True if a pod has finished, or was deleted before it got a node.
 fn is_over(pod: &Item) -> bool {
     has_ended(pod) || (pod.is_deleting() && pod.text("/spec/nodeName").is_empty())
 }

@@ -1,4 +1,4 @@
-//! Addresses for pods: each has one of its own while it lives.
+//! Pod addresses, unique among existing pods.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -12,16 +12,16 @@ use crate::cluster::Cluster;
 use crate::item::Item;
 use crate::kinds::pods;
 
-/// 10.192.0.0/10: four million addresses that no service has.
+/// 10.192.0.0/10: four million addresses outside of the service range.
 const NETWORK: u32 = u32::from_be_bytes([10, 192, 0, 0]);
 const NETWORK_SIZE: u32 = 1 << 22;
 
-/// The index of pods by their address.
+/// The index of pods by address.
 const BY_ADDRESS: &str = "address";
 
-/// Gives out addresses.
+/// Allocates addresses.
 pub(super) struct Addresses {
-    /// What pods have that were there before, or whose owner has told the server.
+    /// The addresses in the store: of pods from before, or already written to the server.
     store: Store,
     given: Mutex<HashMap<Ipv4Addr, ObjectKey>>,
 }
@@ -30,7 +30,7 @@ impl Addresses {
     pub(super) fn new(cluster: &Cluster) -> Self {
         let store = cluster.informer(&pods()).store().clone();
         let address = |pod: &Object| vec![Item::read(pod).text("/status/podIP").to_owned()];
-        // Only kubelets ask for it.
+        // Only the kubelets add this index.
         let _ = store.add_index(BY_ADDRESS, address);
         Self {
             store,
@@ -38,7 +38,7 @@ impl Addresses {
         }
     }
 
-    /// The address of a pod: on the node's network the node's, else one that nobody else has.
+    /// The address of a pod: the node's for the host network, else a unique one.
     pub(super) fn of(&self, pod: &Item) -> String {
         if pod.at("/spec/hostNetwork") == true {
             return pod.text("/status/hostIP").to_owned();
@@ -51,13 +51,13 @@ impl Addresses {
         let first = place(pod.uid());
         let mut candidates = (0..NETWORK_SIZE).map(|offset| address(first.wrapping_add(offset)));
         let free = candidates.find(|address| !given.contains_key(address) && self.is_unknown(*address));
-        // Four million pods are more than this machine holds.
+        // Four million pods are more than any machine holds.
         let address = free.unwrap_or(address(first));
         given.insert(address, pod.key());
         address.to_string()
     }
 
-    /// Lets others have what a pod had.
+    /// Releases the address of a pod.
     pub(super) fn free(&self, pod: &ObjectKey) {
         self.given.lock().retain(|_, owner| owner != pod);
     }
@@ -70,11 +70,11 @@ impl Addresses {
 }
 
 fn address(place: u32) -> Ipv4Addr {
-    // The network's own address and its last are not for pods.
+    // Excludes the first and the last address of the network.
     Ipv4Addr::from_bits(NETWORK + 1 + place % (NETWORK_SIZE - 2))
 }
 
-/// Where to look first: pods spread out, and the same pod looks at the same place.
+/// The start of the search, by uid: spreads pods, and is stable for a pod.
 fn place(uid: &str) -> u32 {
     uid.bytes().fold(0, |sum: u32, byte| {
         sum.wrapping_mul(31).wrapping_add(u32::from(byte))

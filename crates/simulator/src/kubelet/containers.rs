@@ -1,4 +1,4 @@
-//! The containers of a pod, and what each does next.
+//! The containers of a pod, and their next steps.
 //!
 //! ```text
 //! waiting ──▶ running ──▶ terminated
@@ -6,7 +6,7 @@
 //!               └──────────────────────────────────────────┘
 //! ```
 //!
-//! Init containers run one after the other, before all others; sidecars among them start and stay.
+//! Init containers run one after the other, before all others; sidecars among them start and keep running.
 
 use std::time::Duration;
 
@@ -16,21 +16,21 @@ use super::program::Program;
 use crate::item::Item;
 use crate::time::timestamp;
 
-/// 5 min, as kubelets: a container that ends again and again is not kept waiting longer.
+/// The longest restart backoff, as in kubelets.
 const MAX_BACKOFF: Duration = Duration::from_secs(300);
 const BACKING_OFF: &str = "CrashLoopBackOff";
 
-/// When a container runs.
+/// The role of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// To its end, before the next is started.
+    /// Runs to its end before the next one is started.
     Init,
-    /// From its turn among the init containers until all others have ended.
+    /// Runs from its turn among the init containers until all others have ended.
     Sidecar,
     Main,
 }
 
-/// A container as its pod describes it, and as it was last told.
+/// A container's spec and its last reported status.
 #[derive(Clone, Debug)]
 pub(super) struct Container<'a> {
     pub(super) role: Role,
@@ -38,20 +38,20 @@ pub(super) struct Container<'a> {
     known: Option<&'a Value>,
 }
 
-/// What happens to a container.
+/// The next step of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Stay,
-    /// Nothing yet, for so long.
+    /// Nothing yet, for this long.
     Wait(Duration),
     Start,
     End(i64),
-    /// It has ended, and will be started again.
+    /// It has ended and will be restarted.
     BackOff(i64),
 }
 
 impl<'a> Container<'a> {
-    /// All containers of a pod, those before the others first.
+    /// All containers of a pod, init containers first.
     pub(super) fn all(pod: &'a Item) -> Vec<Self> {
         let known = |list: &str, name: &Value| pod.list(list).iter().find(|known| known["name"] == *name);
         let init = pod.list("/spec/initContainers").iter().map(|spec| Self {
@@ -74,7 +74,7 @@ impl<'a> Container<'a> {
         self.spec["name"].as_str().unwrap_or_default()
     }
 
-    /// Where in its pod it is described.
+    /// Its field path in the pod.
     pub(super) fn field_path(&self) -> String {
         let list = match self.role {
             Role::Main => "containers",
@@ -98,7 +98,7 @@ impl<'a> Container<'a> {
             .unwrap_or_default()
     }
 
-    /// Tells each state of a container from all others that it was or will be in.
+    /// A unique name of the container's current state.
     pub(super) fn moment(&self) -> String {
         let state = ["running", "terminated", "waiting"]
             .into_iter()
@@ -119,7 +119,7 @@ impl<'a> Container<'a> {
         self.state("waiting")["reason"] == BACKING_OFF
     }
 
-    /// What happens next to a container whose turn it is and that has been in its state for so long.
+    /// The next step of a container whose turn it is and that has been in its state for `since`.
     pub(super) fn step(&self, pod: &Item, program: Program, since: Duration, backoff: Duration) -> Step {
         let wait = |span: Duration, step: Step| match span.checked_sub(since) {
             Some(left) if !left.is_zero() => Step::Wait(left),
@@ -143,7 +143,7 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// Whether a container is started again that ends with this code.
+    /// True if a container with this exit code is restarted.
     fn is_restarted(&self, pod: &Item, code: i64) -> bool {
         match (self.role, pod.text("/spec/restartPolicy")) {
             (Role::Sidecar, _) => true,
@@ -153,7 +153,7 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// What is told of it after a step.
+    /// Its status after a step.
     pub(super) fn status(&self, pod: &Item, step: Step, is_meant_ready: bool, is_initialized: bool) -> Value {
         let known = self.known.unwrap_or(&Value::Null);
         let mut restarts = self.restarts();
@@ -190,7 +190,7 @@ impl<'a> Container<'a> {
         };
         let has_begun = is_running || state["terminated"].is_object() || restarts > 0;
         let id = container_id(pod, self.name(), restarts);
-        // Whatever the server has added to what was told before stays.
+        // Fields the server has added to the status are kept.
         let mut status = self.known.cloned().unwrap_or_else(|| json!({}));
         let image_id = if has_begun {
             self.spec["image"].clone()
@@ -237,7 +237,7 @@ impl<'a> Container<'a> {
     }
 }
 
-/// Another one for each start of each container: 64 digits, as runtimes have them.
+/// A unique id for each start of each container: 64 digits, as in runtimes.
 fn container_id(pod: &Item, name: &str, restarts: i64) -> String {
     let text = format!("{}/{name}/{restarts}", pod.uid());
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;

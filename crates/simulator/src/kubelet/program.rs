@@ -1,8 +1,8 @@
-//! What a container does: how long it runs, and how it ends.
+//! The simulated program of a container: its run time and exit code.
 //!
-//! Nothing is executed. Annotations on the pod say what its containers do; without them, a command that says it plainly
-//! is understood: `sleep 30`, `true`, `false`, `sh -c "sleep 5; exit 3"`. Everything else runs until it is stopped, if
-//! its pod is meant to run forever, and otherwise ends well after a while.
+//! Nothing is executed. Annotations on the pod define what its containers do; without them, simple commands are
+//! understood: `sleep 30`, `true`, `false`, `sh -c "sleep 5; exit 3"`. Everything else runs until it is stopped if
+//! the pod restarts always, and otherwise succeeds after a while.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use serde_json::Value;
 use super::containers::Role;
 use crate::item::Item;
 
-/// The exit code of a pod's containers. A pod that would run forever ends with it, too, and is started again.
+/// The exit code of a pod's containers. A pod that would run forever also ends with it, and is restarted.
 pub(super) const EXIT_CODE: &str = "simulator.watchkeeper/exit-code";
-/// How long a pod runs that is meant to end, in seconds.
+/// The run time in seconds of a pod that runs to completion.
 pub(super) const RUN_SECONDS: &str = "simulator.watchkeeper/run-seconds";
 
-/// A container's life.
+/// The program of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Program {
     Forever,
@@ -24,7 +24,7 @@ pub(super) enum Program {
 }
 
 impl Program {
-    /// The program of a container, whose pod runs for `usual` if nothing says otherwise.
+    /// The program of a container; `usual` is the default run time of its pod.
     pub(super) fn of(pod: &Item, container: &Value, role: Role, usual: Duration) -> Self {
         let stated = (role == Role::Main).then(|| annotated(pod, usual)).flatten();
         if let Some(program) = stated.or_else(|| understood(container)) {
@@ -59,7 +59,7 @@ fn annotated(pod: &Item, usual: Duration) -> Option<Program> {
     })
 }
 
-/// The program of a command that says plainly what it does.
+/// The program of a simple command.
 fn understood(container: &Value) -> Option<Program> {
     let words = |name: &str| {
         container[name]
@@ -77,7 +77,7 @@ fn understood(container: &Value) -> Option<Program> {
     }
 }
 
-/// A script of plain commands; one that is not plain says nothing.
+/// The program of a script of simple commands; `None` if one is not simple.
 fn run_script(script: &str) -> Option<Program> {
     let (mut after, mut code) = (Duration::ZERO, 0);
     let script = script.replace("&&", ";");

@@ -1,4 +1,4 @@
-//! What a kubelet says of a pod as a whole: its phase, its addresses and its conditions.
+//! The status of a pod: phase, addresses and conditions.
 
 use serde_json::{Value, json};
 
@@ -9,13 +9,13 @@ use crate::item::Item;
 use crate::kinds::nodes;
 use crate::time::timestamp;
 
-/// 128 + SIGTERM: how a container ends that is told to.
+/// 128 + SIGTERM: the exit code of a stopped container.
 pub(super) const TERMINATED: i64 = 143;
 
 /// The status of each container, with its role.
 pub(super) type Statuses = Vec<(Role, Value)>;
 
-/// How a pod stands, by its containers.
+/// The phase of a pod, by its containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Pending,
@@ -30,7 +30,7 @@ impl Phase {
             let of_role = statuses.iter().filter(move |(own, _)| *own == role);
             of_role.map(|(_, status)| status["state"]["terminated"]["exitCode"].as_i64())
         };
-        // An init container that has failed for good is the end of the pod.
+        // A failed init container fails the pod.
         if codes(Role::Init).flatten().any(|code| code != 0) {
             return Self::Failed;
         }
@@ -55,7 +55,7 @@ impl Phase {
     }
 }
 
-/// A pod that its node has seen: where it is, and that its containers are about to be created.
+/// The status of a pod its node has just seen: the host, and containers about to be created.
 pub(super) fn seen(cluster: &Cluster, pod: &Item, statuses: &Statuses) -> Value {
     let address = host_address(cluster, pod);
     let mut status = of(pod, "", statuses);
@@ -65,7 +65,7 @@ pub(super) fn seen(cluster: &Cluster, pod: &Item, statuses: &Statuses) -> Value 
     status
 }
 
-/// The whole status of a pod. Its address is told with its first container.
+/// The whole status of a pod. Its address is set with its first container.
 pub(super) fn of(pod: &Item, address: &str, statuses: &Statuses) -> Value {
     let phase = Phase::of(pod, statuses);
     let list = |init: bool| -> Vec<&Value> {
@@ -91,7 +91,7 @@ pub(super) fn of(pod: &Item, address: &str, statuses: &Statuses) -> Value {
     status
 }
 
-/// A pod that has run for longer than it may.
+/// The status of a pod that has exceeded its active deadline.
 pub(super) fn overdue(status: &mut Value) {
     status["phase"] = json!("Failed");
     status["reason"] = json!("DeadlineExceeded");
@@ -155,7 +155,7 @@ fn conditions(pod: &Item, phase: Phase, statuses: &Statuses) -> Vec<Value> {
     all
 }
 
-/// Whether a condition holds, and why.
+/// The status of a condition, with its reason.
 #[derive(Clone, Debug)]
 struct Answer {
     holds: bool,
@@ -188,7 +188,7 @@ impl Answer {
     }
 }
 
-/// Whether all conditions hold that a pod waits for besides its containers.
+/// The combined status of a pod's readiness gates.
 fn gates(pod: &Item) -> Answer {
     let known = pod.list("/status/conditions");
     let mut missing = Vec::new();

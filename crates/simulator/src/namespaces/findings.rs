@@ -1,4 +1,4 @@
-//! What keeps a namespace from going, and the conditions that say so.
+//! What delays the deletion of a namespace, and the conditions that report it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use watchkeeper_wire::Object;
 
 use crate::conditions::{self, Condition};
 
-/// Type, reason and message of each condition while there is nothing to say.
+/// Type, reason and message of each condition without a problem.
 const ALL_IS_WELL: [(&str, &str, &str); 5] = [
     (
         "NamespaceDeletionDiscoveryFailure",
@@ -38,7 +38,7 @@ const ALL_IS_WELL: [(&str, &str, &str); 5] = [
     ),
 ];
 
-/// What was found in a namespace after everything in it was deleted.
+/// The findings after everything in a namespace was deleted.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     discovery: Option<String>,
@@ -48,17 +48,17 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Whether the namespace is known to be empty.
+    /// True if the namespace is known to be empty.
     pub(super) fn is_empty(&self) -> bool {
         self.discovery.is_none() && self.failures.is_empty() && self.remaining.is_empty()
     }
 
-    /// The server does not say what it serves.
+    /// Discovery failed.
     pub(super) fn undiscovered(&mut self, error: String) {
         self.discovery = Some(error);
     }
 
-    /// The server cannot say what some groups serve.
+    /// Discovery failed for some groups.
     pub(super) fn undiscovered_groups(&mut self, failures: &[DiscoveryFailure]) {
         if failures.is_empty() {
             return;
@@ -74,12 +74,12 @@ impl Findings {
         ));
     }
 
-    /// The objects of a resource cannot be deleted or listed.
+    /// The objects of a resource could not be deleted or listed.
     pub(super) fn failed(&mut self, error: String) {
         self.failures.insert(error);
     }
 
-    /// These objects are still there.
+    /// These objects remain.
     pub(super) fn remaining(&mut self, resource: &Resource, objects: &[Object]) {
         if objects.is_empty() {
             return;
@@ -91,7 +91,7 @@ impl Findings {
         }
     }
 
-    /// The conditions of the namespace, given those it has.
+    /// The conditions of the namespace, given the existing ones.
     pub(super) fn conditions(&self, known: &[Value]) -> Vec<Value> {
         let mut all = known.to_vec();
         for (kind, reason, message) in ALL_IS_WELL {
@@ -111,7 +111,7 @@ impl Findings {
         all
     }
 
-    /// The reason and the message of a condition that holds.
+    /// The reason and the message of a condition that is true.
     fn problem(&self, kind: &str) -> Option<(&'static str, String)> {
         let list = |counts: &BTreeMap<String, usize>, verb: &str| -> String {
             let counts = counts

@@ -1,4 +1,4 @@
-//! What keeps a pod from a node, in the order and in the words of Kubernetes' scheduler.
+//! Filters: the reasons a node does not fit a pod, in the order and with the texts of Kubernetes' scheduler.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use crate::item::Item;
 use crate::kinds::claims;
 use crate::placement::{is_barred, matches, preference, tolerates};
 
-/// Why a node does not take a pod.
+/// The reason a node does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Obstacle {
     pub(super) reasons: Vec<String>,
-    /// Whether it would take the pod if others left.
+    /// True if preempting other pods could help.
     pub(super) is_about_others: bool,
 }
 
@@ -37,12 +37,12 @@ impl Obstacle {
     }
 }
 
-/// A pod that looks for a node.
+/// A pod to schedule.
 pub(super) struct Candidate<'a> {
     pub(super) pod: &'a Item,
     pub(super) tenant: Tenant,
     neighbours: Neighbours,
-    /// What is missing wherever it goes.
+    /// A missing claim, which rules out every node.
     missing: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Why a node does not take the pod, if it does not.
+    /// The reason a node does not fit, if it does not.
     pub(super) fn obstacle(&self, site: &Site) -> Option<Obstacle> {
         self.missing
             .as_deref()
@@ -90,7 +90,7 @@ impl<'a> Candidate<'a> {
         collides.then(|| Obstacle::of_others(words))
     }
 
-    /// What a node has not enough of.
+    /// The resources a node lacks.
     fn lack(&self, site: &Site) -> Option<Obstacle> {
         let allocatable = amounts(site.node.at("/status/allocatable"));
         let mut reasons = Vec::new();
@@ -120,7 +120,7 @@ impl<'a> Candidate<'a> {
         })
     }
 
-    /// The order in which nodes that take the pod are preferred, the least first.
+    /// The ranking of fitting nodes, the best first.
     pub(super) fn rank<'s>(&self, site: &'s Site) -> impl Ord + use<'s> {
         let spec = &self.pod["spec"];
         let is_avoided = !tolerates(&site.node, spec, &["PreferNoSchedule"]);
@@ -136,7 +136,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// The claim that a pod uses and nobody has made.
+/// The missing claim of a pod.
 fn missing_claim(cluster: &Cluster, pod: &Item) -> Option<String> {
     let known = cluster.snapshot(&claims());
     let volumes = pod.list("/spec/volumes").iter();
@@ -145,7 +145,7 @@ fn missing_claim(cluster: &Cluster, pod: &Item) -> Option<String> {
     Some(format!("persistentvolumeclaim {missing:?} not found"))
 }
 
-/// Why no node takes a pod: each reason with the number of nodes it holds for, or the one that holds for all.
+/// The message of an unschedulable pod: each reason with its number of nodes, or the one for all nodes.
 pub(super) fn words(
     candidate: &Candidate<'_>,
     obstacles: &BTreeMap<String, Obstacle>,
@@ -161,7 +161,7 @@ pub(super) fn words(
     format!("0/{nodes} nodes are available: {}.", counted(reasons))
 }
 
-/// `2 Insufficient cpu, 1 node(s) were unschedulable`, in the order of the text.
+/// `2 Insufficient cpu, 1 node(s) were unschedulable`, sorted.
 pub(super) fn counted(reasons: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for reason in reasons {
@@ -175,7 +175,7 @@ pub(super) fn counted(reasons: impl IntoIterator<Item = impl AsRef<str>>) -> Str
     parts.join(", ")
 }
 
-/// Text of a field, empty if it is not there.
+/// The text of a field; empty if missing.
 pub(super) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }

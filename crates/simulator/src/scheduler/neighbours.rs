@@ -1,7 +1,7 @@
-//! Which pods a pod wants near it, and which not: affinity, anti-affinity and even spreading over zones, racks or nodes.
+//! Inter-pod affinity, anti-affinity and topology spread constraints.
 //!
-//! Every rule is about the nodes that share the value of a label, the topology. So for each rule the values are found
-//! first at which matching pods run; a node is then judged by its own value alone.
+//! Every rule is about nodes that share the value of a label, the topology. For each rule, the values with matching
+//! pods are found first; a node is then evaluated by its own value alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,16 +18,16 @@ use crate::placement::{matches, tolerates};
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// What the pods that run mean for one that looks for a node.
+/// The effect of existing pods on a pod to schedule.
 pub(super) struct Neighbours {
     wanted: Vec<Places>,
-    /// Whether the pod would be the first of those it wants to be with, and may go anywhere.
+    /// True if the pod would be the first of its affinity group, and may go anywhere.
     is_first: bool,
     unwanted: Vec<Places>,
-    /// Where others do not want the pod.
+    /// The topologies from which others exclude the pod.
     banned: BTreeSet<(String, String)>,
     spreads: Vec<Spread>,
-    /// Preferences, each with its weight; negative for pods it prefers to be away from.
+    /// Preferences, each with its weight; negative for anti-affinity.
     preferred: Vec<(i64, Places)>,
 }
 
@@ -37,7 +37,7 @@ struct Places {
     values: BTreeSet<String>,
 }
 
-/// How evenly pods are to be spread.
+/// A topology spread constraint with current counts.
 struct Spread {
     key: String,
     max_skew: i64,
@@ -47,7 +47,7 @@ struct Spread {
     own: i64,
 }
 
-/// The pods that a term of affinity means.
+/// The pods that an affinity term selects.
 struct Term<'a> {
     selector: LabelSelector,
     namespaces: BTreeSet<String>,
@@ -55,7 +55,7 @@ struct Term<'a> {
 }
 
 impl<'a> Term<'a> {
-    /// Reads the term of a pod in a namespace.
+    /// Parses the term of a pod in a namespace.
     fn read(cluster: &Cluster, term: &'a Value, namespace: &str, labels: &Value) -> Option<Self> {
         let mut selector = term["labelSelector"].clone();
         for key in term["matchLabelKeys"]
@@ -153,7 +153,7 @@ impl Neighbours {
         }
     }
 
-    /// Why a pod cannot be on a node, next to those that are there.
+    /// The reason a pod cannot be on a node because of others.
     pub(super) fn obstacle(&self, node: &Item) -> Option<Obstacle> {
         for spread in &self.spreads {
             let Some(value) = value(node, &spread.key) else {
@@ -191,14 +191,14 @@ impl Neighbours {
         None
     }
 
-    /// How much a node is preferred for the pods that are near it.
+    /// The preference for a node because of the pods near it.
     pub(super) fn preference(&self, node: &Item) -> i64 {
         let met = self.preferred.iter().filter(|(_, places)| places.has(node));
         met.map(|(weight, _)| weight).sum()
     }
 }
 
-/// Where pods run that do not want this one near them.
+/// The topologies with pods whose anti-affinity excludes this one.
 fn banned(cluster: &Cluster, pod: &Item, tenant: &Tenant, sites: &[Site]) -> BTreeSet<(String, String)> {
     let mut banned = BTreeSet::new();
     for site in sites {
@@ -214,7 +214,7 @@ fn banned(cluster: &Cluster, pod: &Item, tenant: &Tenant, sites: &[Site]) -> BTr
     banned
 }
 
-/// How the pods that count are spread now, for every rule that must be kept.
+/// The current counts of every mandatory spread constraint.
 fn spreads(pod: &Item, tenant: &Tenant, sites: &[Site]) -> Vec<Spread> {
     let rules = pod.list("/spec/topologySpreadConstraints").iter();
     let strict: Vec<&Value> = rules

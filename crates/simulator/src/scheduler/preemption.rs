@@ -1,4 +1,4 @@
-//! Which pods make room for one that is worth more.
+//! Preemption: chooses the pods to delete for one of higher priority.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,15 +8,15 @@ use watchkeeper_meta::ObjectKey;
 use super::fit::{Candidate, Obstacle, counted};
 use super::sites::{Site, Tenant};
 
-/// A node, and the pods that have to leave it.
+/// A node, and the pods to delete from it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) node: String,
     pub(super) victims: Vec<ObjectKey>,
 }
 
-/// The node where the least is lost: the lowest of the highest priorities, then the fewest pods. The error says, in
-/// Kubernetes' words, why nobody is preempted.
+/// The node with the least loss: the lowest highest priority, then the fewest pods. The error says, with Kubernetes'
+/// text, why nobody is preempted.
 pub(super) fn choose(
     candidate: &Candidate<'_>,
     sites: &[Site],
@@ -63,7 +63,7 @@ pub(super) fn choose(
     })
 }
 
-/// The pods of a node, the least important first, without which it takes the candidate; none if that is not enough.
+/// The pods of a node, the least important first, without which the candidate fits; empty if that is not enough.
 fn victims<'s>(candidate: &Candidate<'_>, site: &'s Site) -> Vec<&'s Tenant> {
     let mut lesser: Vec<&Tenant> = site.pods.iter().map(|pod| &**pod).collect();
     lesser.retain(|pod| pod.priority < candidate.tenant.priority);

@@ -1,4 +1,4 @@
-//! The nodes and what runs on them. A pod or a node is parsed once per version, however often it is looked at.
+//! Nodes and their pods. Each version of a pod or node is decoded once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Site {
     pub(super) pods: Vec<Arc<Tenant>>,
 }
 
-/// What matters of a pod that is on a node to those that may join it.
+/// The facts about a bound pod that matter for scheduling others.
 #[derive(Debug)]
 pub(super) struct Tenant {
     pub(super) key: ObjectKey,
@@ -31,14 +31,14 @@ pub(super) struct Tenant {
     pub(super) requests: Usage,
     pub(super) host_ports: Vec<HostPort>,
     pub(super) priority: i64,
-    /// What it does not want near it.
+    /// Its anti-affinity terms.
     pub(super) anti_affinity: Vec<Value>,
     pub(super) is_deleting: bool,
     has_ended: bool,
     nominated_node: String,
 }
 
-/// A port of the node that a container takes.
+/// A host port of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HostPort {
     address: String,
@@ -47,7 +47,7 @@ pub(super) struct HostPort {
 }
 
 impl HostPort {
-    /// Whether two containers cannot both have their ports.
+    /// True if two host ports conflict.
     pub(super) fn collides(&self, other: &Self) -> bool {
         let is_any = |port: &Self| matches!(port.address.as_str(), "" | "0.0.0.0" | "::");
         let shares_address = is_any(self) || is_any(other) || self.address == other.address;
@@ -100,10 +100,10 @@ impl Site {
     }
 }
 
-/// What was read, by uid: the version, and what it says.
+/// Decoded objects by uid: the version, and the facts.
 type Read<T> = Mutex<HashMap<String, (String, Arc<T>)>>;
 
-/// Where all nodes are read.
+/// The cache of decoded nodes and pods.
 #[derive(Default)]
 pub(super) struct Sites {
     nodes: Read<Item>,
@@ -111,7 +111,7 @@ pub(super) struct Sites {
 }
 
 impl Sites {
-    /// All nodes with their pods, as a pod finds them: a place that is kept for a pod worth as much is taken.
+    /// All nodes with their pods, from the view of a pod: nominated pods of at least its priority count as bound.
     pub(super) fn see(&self, cluster: &Cluster, pod: &Item) -> Vec<Site> {
         let (known, pods) = (cluster.snapshot(&nodes()), cluster.snapshot(&pods()));
         let tenant = |pod: &Object| read(&self.tenants, pod, Tenant::read);
@@ -153,7 +153,7 @@ fn read<T>(known: &Read<T>, object: &Object, parse: fn(&Item) -> T) -> Arc<T> {
     parsed
 }
 
-/// Forgets what was read once most of it is of objects that are gone.
+/// Drops cached objects once most of them are gone.
 fn forget<T>(known: &Read<T>, there_are: usize) {
     let mut known = known.lock();
     if known.len() > 2 * there_are + 100 {

@@ -1,5 +1,5 @@
-//! The disks of a stateful set's pods: one claim per pod and template, which outlives the pod unless the set says
-//! otherwise.
+//! The volume claims of a stateful set: one per pod and claim template. They outlive the pod unless the set's
+//! retention policy says otherwise.
 
 use serde_json::{Value, json};
 use watchkeeper_client::Error;
@@ -9,7 +9,7 @@ use crate::events;
 use crate::item::Item;
 use crate::kinds::claims;
 
-/// Creates the claims of a pod that are not there.
+/// Creates the missing claims of a pod.
 pub(super) async fn ensure(cluster: &Cluster, set: &Item, ordinal: i64) -> Result<(), Error> {
     let goes_with_set = set.text("/spec/persistentVolumeClaimRetentionPolicy/whenDeleted") == "Delete";
     for template in set.list("/spec/volumeClaimTemplates") {
@@ -31,7 +31,7 @@ pub(super) async fn ensure(cluster: &Cluster, set: &Item, ordinal: i64) -> Resul
             "spec": template["spec"],
         });
         match cluster.create(&claims(), set.namespace(), claim).await {
-            // The pod has had a life before.
+            // A claim of an earlier pod of that name.
             Err(error) if error.is_already_exists() => {}
             created => {
                 let claim = created?;
@@ -50,7 +50,7 @@ pub(super) async fn ensure(cluster: &Cluster, set: &Item, ordinal: i64) -> Resul
     Ok(())
 }
 
-/// Lets the claims of a pod that is too many go with it, if the set says so.
+/// Makes a surplus pod the owner of its claims, if the retention policy says so.
 pub(super) async fn let_go(cluster: &Cluster, set: &Item, pod: &Item) -> Result<(), Error> {
     if set.text("/spec/persistentVolumeClaimRetentionPolicy/whenScaled") != "Delete" {
         return Ok(());
@@ -66,7 +66,7 @@ pub(super) async fn let_go(cluster: &Cluster, set: &Item, pod: &Item) -> Result<
     Ok(())
 }
 
-/// Gives a pod its disks, in place of volumes with the same names.
+/// Adds the claims to a pod's volumes, replacing volumes of the same names.
 pub(super) fn mount(set: &Item, ordinal: i64, spec: &mut Value) {
     let templates = set.list("/spec/volumeClaimTemplates");
     let mut volumes = spec["volumes"].as_array().cloned().unwrap_or_default();

@@ -1,11 +1,11 @@
-//! What a stateful set does next.
+//! Decides the next steps of a stateful set.
 //!
 //! ```text
-//! create missing pods, lowest first  ▶  remove those too many, highest first  ▶  replace old ones, highest first
+//! create missing pods, lowest first  ▶  remove surplus ones, highest first  ▶  replace old ones, highest first
 //! ```
 //!
-//! A set that goes in order takes one step at a time, and none while a pod before it is not available. The pods below
-//! the partition keep the old template.
+//! An ordered set takes one step at a time, and none while an earlier pod is unavailable. Pods below the partition
+//! keep the old template.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,28 +18,28 @@ use crate::item::Item;
 use crate::pods::{has_ended, is_available};
 use crate::rollout::amount;
 
-/// What a set asks for.
+/// The desired state of a set.
 #[derive(Debug)]
 pub(super) struct Wish {
-    /// The numbers of its pods.
+    /// The ordinals of its pods.
     ordinals: Range<i64>,
     in_order: bool,
     pub(super) min_ready_seconds: i64,
-    /// Whether pods are replaced when the template changes, and not left to whoever deletes them.
+    /// True for rolling updates; false if pods are replaced only when somebody deletes them.
     pub(super) rolls: bool,
-    /// The first pod that gets the new template.
+    /// The first ordinal that gets the new template.
     partition: i64,
     max_unavailable: usize,
 }
 
-/// One thing to do.
+/// A step.
 #[derive(Debug)]
 pub(super) enum Step<'a> {
-    /// Create the pod with this number.
+    /// Create the pod of this ordinal.
     Create(i64),
-    /// Delete a pod that will be created anew.
+    /// Delete a pod that will be recreated.
     Replace(&'a Item),
-    /// Delete a pod that is too many.
+    /// Delete a surplus pod.
     Remove(&'a Item),
 }
 
@@ -59,7 +59,7 @@ impl Wish {
         }
     }
 
-    /// Whether a pod that is created now gets the old template.
+    /// True if a pod created now gets the old template.
     pub(super) fn keeps_old(&self, ordinal: i64) -> bool {
         self.rolls && ordinal < self.partition
     }
@@ -69,7 +69,7 @@ impl Wish {
     }
 }
 
-/// What to do now, in this order.
+/// The next steps, in order.
 pub(super) fn steps<'a>(wish: &Wish, pods: &'a [Item], update: &str) -> Vec<Step<'a>> {
     let by_ordinal: BTreeMap<i64, &Item> = pods.iter().filter_map(|pod| Some((ordinal(pod)?, pod))).collect();
     let mut steps = Vec::new();
@@ -96,12 +96,12 @@ pub(super) fn steps<'a>(wish: &Wish, pods: &'a [Item], update: &str) -> Vec<Step
     steps
 }
 
-/// The number in a pod's name.
+/// The ordinal in a pod's name.
 fn ordinal(pod: &Object) -> Option<i64> {
     pod.name().rsplit_once('-')?.1.parse().ok()
 }
 
-/// Whether a pod has a name as the set gives them.
+/// True if a pod's name belongs to the set.
 pub(super) fn is_member(set: &Item, pod: &Object) -> bool {
     ordinal(pod).is_some_and(|number| pod.name() == format!("{}-{number}", set.name()))
 }
@@ -114,7 +114,7 @@ fn missing(number: i64, pod: Option<&Item>) -> Option<Step<'_>> {
     }
 }
 
-/// The next pods to be replaced: as many as may be unavailable, and any that serve nobody anyway.
+/// The next pods to replace: up to maxUnavailable, and any that are not available anyway.
 fn outdated<'a>(wish: &Wish, pods: &BTreeMap<i64, &'a Item>, update: &str) -> Vec<Step<'a>> {
     let available = |number: &i64| pods.get(number).is_some_and(|pod| wish.is_available(pod));
     let unavailable = wish.ordinals.clone().filter(|number| !available(number)).count();
@@ -144,7 +144,7 @@ mod tests {
     use crate::revisions::HASH_LABEL;
 
     /// A set's spec and its pods, as `number` or `number!` (not ready) or `number-` (being deleted), of the new
-    /// template when followed by `'`; and what comes next: `+n` created, `~n` replaced, `-n` removed.
+    /// template when followed by `'`; and the next steps: `+n` created, `~n` replaced, `-n` removed.
     #[track_caller]
     fn check(spec: Value, pods: &str, wanted: &str) {
         let set = item(&json!({
