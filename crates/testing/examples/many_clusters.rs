@@ -1,4 +1,4 @@
-//! What a test cluster costs: starting and stopping one, having a thousand of them, and forking a full one.
+//! The cost of test clusters: starting and stopping one, keeping a thousand, and forking a full one.
 //!
 //! `cargo run --release -p watchkeeper-testing --example many_clusters`
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
@@ -17,7 +17,7 @@ const FORKS: u32 = 100;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // The first one reads the schema and what else a process has once.
+    // The first one also reads the schema and other process-wide data.
     let (first, _) = cpu(async {
         TestCluster::start().await?.stop().await;
         Ok(())
@@ -83,7 +83,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The time of the CPU that something takes on this thread, which is the only one.
+/// The CPU time of a future on this thread, the only one.
 async fn cpu<T>(
     work: impl Future<Output = Result<T, Box<dyn std::error::Error>>>,
 ) -> Result<(Duration, T), Box<dyn std::error::Error>> {
@@ -96,7 +96,7 @@ async fn cpu<T>(
     Ok((now() - begun, done))
 }
 
-/// The memory of this process that is in use.
+/// The resident memory of this process.
 fn resident_kib() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,9 +1,9 @@
 //! A controller with a classic bug, and the run that shows it; then the corrected one.
 //!
-//! The controller gives each `ServiceAccount` a `Secret` for its token. The careless one lets the server
-//! generate the name, and creates another one when it hears nothing of the first.
+//! The controller gives each `ServiceAccount` a `Secret` for its token. The careless one lets the server generate the
+//! name, and creates another one if the answer is lost.
 //!
-//! `cargo run -p watchkeeper-testing --example simulation`, and with `--release … -- 3000` how many seeds it runs in a
+//! `cargo run -p watchkeeper-testing --example simulation`; with `--release … -- 3000` it also prints the seeds per
 //! minute.
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
@@ -16,7 +16,7 @@ use watchkeeper_runtime::controller::{Action, ControllerOptions, DynamicControll
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_testing::simulation::{Process, Simulation, invariants};
 
-/// How many seeds are tried.
+/// The number of seeds.
 const SEEDS: u64 = 300;
 
 fn main() {
@@ -61,7 +61,7 @@ fn simulation(is_careful: bool) -> Simulation {
         })
 }
 
-/// The program as it would run in a cluster, but for where its client comes from.
+/// The program as in a cluster, except for the source of its client.
 async fn run(process: Process, is_careful: bool) {
     let client = process.client();
     let factory = Factory::new(client.clone(), FactoryOptions::default());
@@ -90,7 +90,7 @@ impl Reconciler for Tokens {
             .namespace(request.key.namespace());
         let mut secret = token_of(&request.key, account.uid());
         if self.is_careful {
-            // The second one would be the first.
+            // A second secret would have the same name.
             secret["metadata"]["name"] = format!("token-{}", request.key.name()).into();
             return match secrets.create(&secret).await {
                 Err(error) if !error.is_already_exists() => Err(error),

@@ -1,9 +1,9 @@
-//! A test cluster from its start to its end.
+//! A test cluster.
 
 use std::path::PathBuf;
 
 use futures_util::future::BoxFuture;
-use watchkeeper_client::config::Credentials;
+use watchkeeper_client::config::{Credentials, Impersonate};
 use watchkeeper_client::{Client, ClientOptions, Config, ConfigError, InProcess, ManifestError, Secret};
 use watchkeeper_meta::{Status, Time};
 use watchkeeper_server::{Faults, Handle, Server, StartError, Writes};
@@ -11,96 +11,103 @@ use watchkeeper_simulator::{Simulator, SimulatorOptions};
 
 use crate::snapshot::Snapshot;
 
-/// What a test wants besides a server.
+/// Options of a test cluster.
 #[derive(Clone, Debug, Default)]
 pub struct TestOptions {
-    /// Nodes and controllers, so that deployments run and namespaces go; none by default.
+    /// Simulated nodes and controllers, so that deployments run and namespaces are deleted. By default none.
     pub simulator: Option<SimulatorOptions>,
-    /// The time of day when the cluster starts; by default the machine's. It holds for all that runs on the same
-    /// runtime.
+    /// The time of day at the start; by default the machine's. It applies to everything on the same runtime.
     pub start_time: Option<Time>,
-    /// Time stands still while anything has work to do, and jumps to the next timer when nothing has: see
+    /// Pauses time: it stands still while any task has work, and jumps to the next timer when all are idle. See
     /// [`time`](crate::time).
     pub paused: bool,
 }
 
-/// A server, a client of it, and perhaps a simulated control plane.
+/// A server, its client, and optionally a simulated control plane.
 pub struct TestCluster {
     server: Handle,
     client: Client,
     simulator: Option<(Simulator, SimulatorOptions)>,
-    /// What the cluster had before anybody wrote to it.
+    /// The state of a new cluster.
     pub(crate) bare: Snapshot,
-    /// What it began with: the same, unless it is a fork.
+    /// The initial state of this cluster: the same, unless it is a fork.
     pub(crate) beginning: Snapshot,
-    _clock: Option<watchkeeper_clock::Setting>,
+    /// The rest of the recording, in a cluster that replays one.
+    pub(crate) player: tokio::sync::Mutex<Option<watchkeeper_replay::Player>>,
+    pub(crate) _clock: Option<watchkeeper_clock::Setting>,
 }
 
-/// Why a cluster cannot be had, or not loaded.
+/// The reason a cluster cannot be started or loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum TestClusterError {
     /// The server did not start.
     #[error("the embedded server cannot start")]
     Start(#[from] StartError),
-    /// The client's settings were refused.
-    #[error("the client of the embedded server cannot be made")]
+    /// The client's settings are invalid.
+    #[error("cannot create the client of the embedded server")]
     Client(#[from] ConfigError),
     /// A file or a directory of manifests cannot be read.
     #[error("{} cannot be read", path.display())]
     File {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: std::io::Error,
     },
-    /// A manifest cannot be read.
+    /// A manifest cannot be parsed.
     #[error("the manifest cannot be read")]
     Manifest(#[from] ManifestError),
-    /// A document is of a kind the server does not have.
+    /// The server does not know the kind of a document.
     #[error("document {index}: the server has no {api_version} {kind}")]
     UnknownKind {
-        /// Which document, from 0.
+        /// The index of the document, from 0.
         index: usize,
         /// Its API version.
         api_version: String,
         /// Its kind.
         kind: String,
     },
-    /// The server did not say what it serves.
-    #[error("the server cannot be asked for its kinds")]
+    /// Discovery failed.
+    #[error("cannot discover the kinds of the server")]
     Discovery(#[source] Box<watchkeeper_client::Error>),
     /// The server refused an object.
     #[error("{object} was refused")]
     Refused {
-        /// Which.
+        /// The object.
         object: String,
-        /// Why.
+        /// The error.
         source: Box<watchkeeper_client::Error>,
     },
-    /// There is no runtime for the cluster.
-    #[error("the cluster has no runtime")]
+    /// No runtime could be created for the cluster.
+    #[error("cannot create a runtime for the cluster")]
     Runtime(#[source] std::io::Error),
-    /// The cluster cannot be put back.
-    #[error("the cluster cannot be put back")]
+    /// The state could not be restored.
+    #[error("cannot restore the cluster")]
     Restore(#[source] Status),
-    /// The past cannot be read.
+    /// A recording cannot be replayed.
+    #[error("the recording cannot be replayed")]
+    Replay(#[from] watchkeeper_replay::ReplayError),
+    /// A recorded change cannot be played.
+    #[error("a recorded change cannot be played")]
+    Play(#[from] watchkeeper_storage::WriteError),
+    /// A past revision cannot be read.
     #[error("revision {revision} cannot be read")]
     Past {
         /// The revision.
         revision: u64,
-        /// Why.
+        /// The error.
         source: watchkeeper_storage::ReadError,
     },
 }
 
-/// Futures are boxed: a test that awaits them compiles none of what is behind.
+/// The futures are boxed, so that a test that awaits them does not compile a server.
 impl TestCluster {
-    /// Starts a server with nothing but what every cluster has.
+    /// Starts a server with the initial objects of a cluster.
     pub fn start() -> BoxFuture<'static, Result<Self, TestClusterError>> {
         Self::start_with(TestOptions::default())
     }
 
-    /// Starts a server with more.
+    /// Starts a server with options.
     pub fn start_with(options: TestOptions) -> BoxFuture<'static, Result<Self, TestClusterError>> {
         Box::pin(async move {
             if options.paused {
@@ -119,13 +126,13 @@ impl TestCluster {
         })
     }
 
-    /// A cluster that begins with what another one held, and with nodes and controllers if that has them. It is on its
-    /// own from then on; only the clock is shared by all that runs on the same runtime.
+    /// A new cluster with the current state of this one, and with nodes and controllers if this one has them. It is
+    /// independent from then on, except for the clock, which everything on one runtime shares.
     pub fn fork(&self) -> BoxFuture<'static, Result<Self, TestClusterError>> {
         self.fork_of(&self.snapshot())
     }
 
-    /// As [`TestCluster::fork`], beginning with what a snapshot of this cluster holds.
+    /// Like [`TestCluster::fork`], with the state of a snapshot of this cluster.
     pub fn fork_of(&self, snapshot: &Snapshot) -> BoxFuture<'static, Result<Self, TestClusterError>> {
         let options = self.simulator.as_ref().map(|(_, options)| options.clone());
         let (snapshot, bare) = (snapshot.clone(), self.bare.clone());
@@ -135,7 +142,7 @@ impl TestCluster {
         })
     }
 
-    /// A cluster that begins with a snapshot, at a time of day.
+    /// A cluster with the state of a snapshot, at a time of day.
     pub(crate) fn begin(
         snapshot: &Snapshot,
         bare: &Snapshot,
@@ -153,7 +160,7 @@ impl TestCluster {
         })
     }
 
-    fn around(
+    pub(crate) fn around(
         server: Handle,
         bare: Snapshot,
         simulator: Option<SimulatorOptions>,
@@ -167,45 +174,56 @@ impl TestCluster {
             simulator,
             bare,
             beginning,
+            player: tokio::sync::Mutex::default(),
             _clock: None,
         })
     }
 
-    /// A client with all rights and no rate limit.
+    /// A client with all permissions and no rate limit.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// [kube](https://kube.rs)'s client, with all rights: for operators that are written with kube.
+    /// A client that acts as somebody else, with the rights that RBAC gives them: shows what an operator may not do.
+    pub fn client_as(&self, user: &str, groups: &[&str]) -> Result<Client, ConfigError> {
+        let impersonate = Impersonate {
+            user: user.to_owned(),
+            groups: groups.iter().map(|&group| group.to_owned()).collect(),
+            ..Default::default()
+        };
+        connect(&self.server, impersonate, unlimited())
+    }
+
+    /// [kube](https://kube.rs)'s client with all permissions, for operators written with kube.
     #[cfg(feature = "kube")]
     pub fn kube_client(&self) -> kube::Client {
         self.server.kube_client()
     }
 
-    /// The server: its registry, and the ways into it.
+    /// The server handle.
     pub fn server(&self) -> &Handle {
         &self.server
     }
 
-    /// What goes wrong on purpose.
+    /// Fault injection.
     pub fn faults(&self) -> &Faults {
         self.server.faults()
     }
 
-    /// Who has written what, since the start or the last [`TestCluster::take_writes`]. What the server created for itself
-    /// before it served is not in it.
+    /// The writes since the start or the last [`TestCluster::take_writes`]. Objects the server created for itself
+    /// before it served are not included.
     pub fn writes(&self) -> Writes {
         self.server.writes()
     }
 
-    /// The same, and begins anew.
+    /// The same, and clears the record.
     pub fn take_writes(&self) -> Writes {
         let writes = self.server.writes();
         self.server.clear_writes();
         writes
     }
 
-    /// Stops everything and waits for it.
+    /// Stops everything and waits until it has ended.
     pub fn stop(self) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             if let Some((simulator, _)) = self.simulator {
@@ -217,8 +235,12 @@ impl TestCluster {
     }
 }
 
-/// A client of a server in this process, as its administrator.
+/// A client of a server in this process, as administrator.
 pub fn client_of(server: &Handle, options: ClientOptions) -> Result<Client, ConfigError> {
+    connect(server, Impersonate::default(), options)
+}
+
+fn connect(server: &Handle, impersonate: Impersonate, options: ClientOptions) -> Result<Client, ConfigError> {
     let connector = server.connector();
     let pipes = InProcess::new(move || {
         let connector = connector.clone();
@@ -226,10 +248,11 @@ pub fn client_of(server: &Handle, options: ClientOptions) -> Result<Client, Conf
     });
     let mut config = Config::new(http::Uri::from_static("http://localhost"));
     config.credentials = Credentials::Token(Secret::new(server.admin_token().reveal()));
+    config.impersonate = impersonate;
     Client::in_process_as(pipes, &config, options)
 }
 
-/// Options for a client that waits for nobody: a server in this process is not overrun by its own tests.
+/// Client options without a rate limit: tests do not overload a server in the same process.
 pub fn unlimited() -> ClientOptions {
     ClientOptions {
         rate_limit: None,

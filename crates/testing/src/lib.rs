@@ -1,7 +1,7 @@
 //! A real API server inside a test: no cluster, no container, no port.
 //!
-//! A [`TestCluster`] is an embedded server and a client of it, connected by a pipe in memory. Every test has its
-//! own. What the server does is what a cluster does: versions, conflicts, watches, finalizers, apply.
+//! A [`TestCluster`] is an embedded server with a client, connected by an in-memory pipe. Every test has its own. The
+//! server behaves like a cluster's: versions, conflicts, watches, finalizers, apply.
 //!
 //! ```
 //! use watchkeeper_meta::{GetOptions, PatchKind, PatchOptions, Resource, Scope};
@@ -30,14 +30,14 @@
 //! # }
 //! ```
 //!
-//! Besides, a test can drive it:
+//! A test can also drive the cluster:
 //!
-//! - [`time`]: the cluster's clock is moved, and "nothing is left to do" is waited for.
-//! - [`TestCluster::faults`]: requests fail, come late, are applied while their answer is lost; reads are stale.
-//! - [`snapshot`]: a cluster is kept, forked, reset, read as it was, and printed.
-//! - [`TestCluster::writes`]: who wrote what. "The second reconcile writes nothing" is one line.
-//! - [`webhook`]: admission webhooks that a test serves.
-//! - [`simulation`]: controllers run through thousands of histories of faults and crashes, each of them repeatable.
+//! - [`time`]: move the cluster's clock, and wait until nothing is left to do.
+//! - [`TestCluster::faults`]: requests fail, are delayed, or are applied while their answer is lost; reads are stale.
+//! - [`snapshot`]: save, fork, reset, print a cluster, and read its past.
+//! - [`TestCluster::writes`]: the record of writes. "The second reconcile writes nothing" is one line.
+//! - [`webhook`]: admission webhooks served by a test.
+//! - [`simulation`]: runs controllers through thousands of reproducible histories of faults and crashes.
 //!
 //! ```
 //! # use watchkeeper_testing::TestCluster;
@@ -57,6 +57,7 @@
 
 mod cluster;
 mod manifests;
+pub mod replay;
 pub mod sandbox;
 pub mod simulation;
 pub mod snapshot;
@@ -68,7 +69,7 @@ pub use sandbox::{Sandbox, SandboxError};
 pub use simulation::Simulation;
 pub use snapshot::{Past, Snapshot};
 
-/// The programs of the guide run as tests.
+/// Runs the programs of the guide as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/testing-controllers.md")]
 struct Guide;

@@ -1,4 +1,4 @@
-//! Manifests into a cluster: a text, or the files of a directory.
+//! Loads manifests into a cluster: a text, or the files of a directory.
 
 use std::path::{Path, PathBuf};
 
@@ -10,18 +10,17 @@ use watchkeeper_wire::schema::resources;
 use crate::webhook::Webhook;
 use crate::{TestCluster, TestClusterError};
 
-/// Who loads objects.
+/// The field manager of loaded objects.
 const MANAGER: &str = "watchkeeper-testing";
 
 impl TestCluster {
-    /// Applies every document of a manifest, in order; namespaced ones go to `default` unless they say otherwise. A
-    /// document may be of a kind that one before it defines.
+    /// Applies every document of a manifest, in order. Namespaced objects go to `default` unless they state a
+    /// namespace. A document may use a kind defined by an earlier one.
     pub fn load<'a>(&'a self, manifest: &'a str) -> BoxFuture<'a, Result<(), TestClusterError>> {
         Box::pin(async move { self.apply_all(read(manifest)?).await })
     }
 
-    /// Does the same, and makes the webhook configurations among the documents lead to this webhook instead of to the
-    /// services that they name.
+    /// Like [`load`](Self::load), but webhook configurations call this webhook instead of the services they name.
     pub fn load_webhooks<'a>(
         &'a self,
         manifest: &'a str,
@@ -36,8 +35,8 @@ impl TestCluster {
         })
     }
 
-    /// Applies the `.yaml`, `.yml` and `.json` files of a directory, in the order of their names. Definitions of custom
-    /// kinds and namespaces go first, wherever they stand.
+    /// Applies the `.yaml`, `.yml` and `.json` files of a directory, sorted by name. Custom resource definitions and
+    /// namespaces are applied first.
     pub fn load_dir<'a>(&'a self, dir: impl AsRef<Path> + 'a) -> BoxFuture<'a, Result<(), TestClusterError>> {
         let files = read_dir(dir.as_ref());
         Box::pin(async move {
@@ -77,7 +76,7 @@ impl TestCluster {
         })
     }
 
-    /// The resource of a kind: built in, or one that a manifest before has defined.
+    /// The resource of a kind: built in, or defined by an earlier manifest.
     async fn resource_of(&self, kind: &GroupVersionKind) -> Result<Option<Resource>, TestClusterError> {
         if let Some(known) = resources::by_kind(&kind.group, &kind.version, &kind.kind) {
             return Ok(Some(known.resource.clone()));
@@ -94,7 +93,7 @@ fn read(manifest: &str) -> Result<Vec<Manifest>, TestClusterError> {
     Ok(manifests.collect::<Result<_, _>>()?)
 }
 
-/// The texts of the manifests in a directory.
+/// The manifests in a directory.
 fn read_dir(dir: &Path) -> Result<Vec<String>, TestClusterError> {
     let failed = |path: &Path, source| TestClusterError::File {
         path: path.to_owned(),
@@ -115,7 +114,7 @@ fn is_manifest(path: &Path) -> bool {
     matches!(extension, Some("json" | "yaml" | "yml"))
 }
 
-/// What others need goes before them.
+/// The order of application: definitions and namespaces first.
 pub(crate) fn rank(kind: &str) -> u8 {
     match kind {
         "CustomResourceDefinition" => 0,

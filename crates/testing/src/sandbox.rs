@@ -1,8 +1,8 @@
-//! A namespace of one's own on a cluster: the one that `KUBECONFIG` names, or else an embedded one.
+//! A namespace in a cluster: the one of `KUBECONFIG`, or else an embedded one.
 //!
-//! For tests and examples that should run anywhere. The embedded cluster has nodes and controllers, runs on a thread of
-//! its own and is reached over TLS as any other: nothing tells the two apart but their speed. What a program logs, and
-//! how its time passes, is its own.
+//! For tests and examples that should run anywhere. The embedded cluster has nodes and controllers, runs on its own
+//! thread and is reached over TLS like any other; only its speed differs. It does not affect the program's logging
+//! and clock.
 //!
 //! ```
 //! use watchkeeper_testing::Sandbox;
@@ -32,54 +32,54 @@ use watchkeeper_simulator::{Simulator, SimulatorOptions};
 
 use crate::{client_of, unlimited};
 
-/// Controllers may take as long to make a new namespace usable.
+/// The time controllers may take to prepare a new namespace.
 const NAMESPACE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A client, and a namespace that goes when the sandbox is closed.
+/// A client, and a namespace that is deleted when the sandbox is closed.
 pub struct Sandbox {
     config: Config,
     client: Client,
     namespace: String,
-    /// `None` on a cluster that was there before.
+    /// `None` for an existing cluster.
     embedded: Option<Embedded>,
 }
 
-/// A cluster on a thread of its own, which ends when this is stopped or dropped.
+/// A cluster on its own thread, which ends when this is stopped or dropped.
 struct Embedded {
     stop: oneshot::Sender<()>,
     stopped: oneshot::Receiver<()>,
 }
 
-/// Why there is no sandbox.
+/// The reason there is no sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// `KUBECONFIG` leads to no cluster.
-    #[error("KUBECONFIG names no cluster")]
+    /// `KUBECONFIG` is invalid.
+    #[error("KUBECONFIG has no usable cluster")]
     Config(#[from] ConfigError),
     /// The embedded server did not start.
     #[error("the embedded server cannot start")]
     Start(#[from] StartError),
-    /// The thread of the embedded server cannot be had.
-    #[error("the embedded server has no thread")]
+    /// The thread of the embedded server could not be started.
+    #[error("cannot start the thread of the embedded server")]
     Thread(#[from] std::io::Error),
-    /// The embedded server has ended before it was ready.
+    /// The embedded server ended before it was ready.
     #[error("the embedded server ended while it started")]
     Ended,
-    /// The namespace cannot be made or deleted.
+    /// The namespace could not be created or deleted.
     #[error("cannot make or delete a namespace")]
     Namespace(#[from] watchkeeper_client::Error),
-    /// The namespace has no service account, without which there are no pods.
+    /// The namespace has no service account, without which pods cannot be created.
     #[error("namespace {namespace} has no service account after {NAMESPACE_TIMEOUT:?}")]
     NoServiceAccount {
-        /// Which namespace.
+        /// The namespace.
         namespace: String,
     },
 }
 
 impl Sandbox {
-    /// Makes a namespace and waits until pods can be created in it.
+    /// Creates a namespace and waits until pods can be created in it.
     ///
-    /// The future is boxed: a program that waits for it does not compile a server.
+    /// The future is boxed, so that programs that await it do not compile a server.
     pub fn open(options: ClientOptions) -> BoxFuture<'static, Result<Self, SandboxError>> {
         Box::pin(async move {
             let (mut config, embedded) = match std::env::var_os("KUBECONFIG").filter(|path| !path.is_empty())
@@ -90,7 +90,7 @@ impl Sandbox {
                     (config, Some(embedded))
                 }
             };
-            // What the caller's client logs and counts is its own.
+            // The logs and metrics of the caller's client do not include this.
             let namespace = make_namespace(&Client::new(&config, unlimited())?).await?;
             config.namespace.clone_from(&namespace);
             let client = Client::new(&config, options)?;
@@ -108,17 +108,17 @@ impl Sandbox {
         &self.client
     }
 
-    /// Where the cluster is, for clients with other options.
+    /// The configuration, for clients with other options.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The namespace, `sandbox-` and five letters that nobody else has; also the client's default namespace.
+    /// The namespace, `sandbox-` and five random letters; also the client's default namespace.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// Deletes the namespace with all that is in it, and stops the cluster if it was embedded.
+    /// Deletes the namespace with its content, and stops an embedded cluster.
     pub fn close(self) -> BoxFuture<'static, Result<(), SandboxError>> {
         Box::pin(async move {
             let Some(embedded) = self.embedded else {
@@ -142,7 +142,7 @@ impl Embedded {
             .enable_all()
             .build()?;
         let run = move || {
-            // It is not the program's own: whoever logs there does not hear of it.
+            // The embedded server must not log to the program's subscriber.
             let _quiet = tracing::subscriber::set_default(NoSubscriber::new());
             let cluster = async {
                 let (server, simulator) = match start_cluster().await {
@@ -179,7 +179,7 @@ async fn start_cluster() -> Result<(Handle, Simulator), SandboxError> {
     Ok((server, simulator))
 }
 
-/// The administrator's way to a server with a port.
+/// The administrator's configuration of a server with a port.
 fn config_of(server: &Handle) -> Config {
     let address = server.address().map(|address| address.to_string());
     let url = Uri::builder()
@@ -198,14 +198,17 @@ async fn make_namespace(client: &Client) -> Result<String, SandboxError> {
     let namespaces = client.dynamic(namespaces());
     let made = namespaces.create(&wanted).await?;
     let namespace = made.name().to_owned();
-    match tokio::time::timeout(NAMESPACE_TIMEOUT, service_account(client, &namespace)).await {
+    match tokio::time::timeout(NAMESPACE_TIMEOUT, default_service_account(client, &namespace)).await {
         Ok(found) => found.map(|()| namespace).map_err(Into::into),
         Err(_) => Err(SandboxError::NoServiceAccount { namespace }),
     }
 }
 
-/// Waits for the service account that a new namespace gets.
-async fn service_account(client: &Client, namespace: &str) -> Result<(), watchkeeper_client::Error> {
+/// Waits until a namespace has its service account `default`. Until then, pods in it may be refused.
+pub async fn default_service_account(
+    client: &Client,
+    namespace: &str,
+) -> Result<(), watchkeeper_client::Error> {
     let accounts = client.dynamic(core("ServiceAccount", "serviceaccounts", Scope::Namespaced));
     let accounts = accounts.namespace(namespace);
     loop {

@@ -1,11 +1,12 @@
-//! Controllers under simulated time, faults and crashes: thousands of runs, each of them repeatable.
+//! Runs controllers under simulated time, faults and crashes: thousands of reproducible runs.
 //!
-//! A [`Simulation`] is given controllers (any async code with a client), a workload and what must hold. Each seed is a
-//! run on a cluster of its own: the workload is done, faults are drawn and happen (answers are lost, watches break or
-//! come late, processes crash between two writes and meet a server that is behind), and after every write the
-//! invariants are checked. When the faults are over, the cluster must come to rest and be as it should.
+//! A [`Simulation`] has controllers (any async code with a client), a workload and invariants. Each seed is a run on
+//! its own cluster: the workload runs, faults are drawn and injected (answers are lost, watches break or are delayed,
+//! processes crash between two writes and meet a stale server), and the invariants are checked after every write.
+//! When the faults are over, the cluster must come to rest in the desired state.
 //!
-//! A run that fails is shrunk to the faults it needs, and told as a trace with the line that repeats it.
+//! A failing run is shrunk to the fewest faults at the earliest points, and reported as a trace with the line that
+//! reproduces it.
 //!
 //! ```
 //! use serde_json::json;
@@ -42,16 +43,17 @@
 //! assert!(told.contains("lose-answer careless at write 1"), "{told}");
 //! ```
 //!
-//! In a test, [`Simulation::check`] says it in one line and panics with that report.
+//! In a test, [`Simulation::check`] does this in one line and panics with the report.
 //!
-//! # What is repeatable
+//! # Reproducibility
 //!
-//! The same plan gives the same trace, byte for byte, if the controllers take time and chance from where a run
-//! provides them: tokio's clock, and `fastrand` or nothing for chance. Code that asks the machine (`std::time`,
-//! the order of a `HashMap`, threads, sockets, kube's jitter) still runs, but its runs may differ.
+//! The same plan gives the same trace, byte for byte, if the controllers use only tokio's clock and, for randomness,
+//! `fastrand`. Code that uses other sources (`std::time`, the order of a `HashMap`, threads, sockets, kube's jitter)
+//! still runs, but its runs may differ.
 //!
-//! Virtual time passes only when every task waits. A controller that tries again at once and for ever, without a pause,
-//! lets none pass: if it writes, the run fails as a [`Failure::Runaway`]; if it only reads, the run does not end.
+//! Virtual time passes only when every task is idle. A controller that retries forever without a pause lets none pass: the
+//! run fails as a [`Failure::HotLoop`], which names the process and its last request. A loop that sends no requests and
+//! never waits cannot be interrupted: such a run does not end.
 
 mod description;
 pub mod invariants;
@@ -59,6 +61,7 @@ mod plan;
 mod process;
 mod report;
 mod search;
+mod shrink;
 mod state;
 mod trace;
 mod world;
@@ -77,13 +80,13 @@ pub use self::trace::Trace;
 
 use self::description::{Beginning, Controller, Invariant, Parts};
 
-/// One seed to run, in place of those that a test asks for.
+/// A single seed to run, instead of those of the test.
 const SEED: &str = "WATCHKEEPER_SEED";
 
-/// How many seeds to run, in place of as many as a test asks for.
+/// The number of seeds to run, instead of that of the test.
 const SEEDS: &str = "WATCHKEEPER_SEEDS";
 
-/// Controllers, a workload, and what must hold whatever goes wrong.
+/// Controllers, a workload, and invariants.
 #[derive(Clone, Default)]
 pub struct Simulation {
     parts: Parts,
@@ -91,25 +94,25 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// A cluster without anybody.
+    /// A simulation without controllers.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What the cluster holds when a run begins: YAML documents, definitions of custom kinds before their objects.
+    /// The initial objects: YAML documents, custom resource definitions before their objects.
     pub fn manifest(mut self, manifest: &str) -> Self {
         manifest.clone_into(&mut self.parts.manifest);
         self.beginning = Arc::default();
         self
     }
 
-    /// Nodes and the controllers of a control plane, which are spared from faults.
+    /// Adds simulated nodes and control plane controllers, which are exempt from faults.
     pub fn control_plane(mut self, options: SimulatorOptions) -> Self {
         self.parts.control_plane = Some(options);
         self
     }
 
-    /// A process. `start` is called for each of its lives; what it returns is run until it ends or crashes.
+    /// Adds a process. `start` is called for each of its lives; the future runs until it ends or crashes.
     pub fn controller<F, Fut>(mut self, name: &str, start: F) -> Self
     where
         F: Fn(Process) -> Fut + Send + Sync + 'static,
@@ -122,7 +125,7 @@ impl Simulation {
         self
     }
 
-    /// Several processes of the same code, `name-0` and so on: for leader election and its failover.
+    /// Adds several processes of the same code, `name-0` and so on, for leader election and failover.
     pub fn replicas<F, Fut>(self, name: &str, count: usize, start: F) -> Self
     where
         F: Fn(Process) -> Fut + Clone + Send + Sync + 'static,
@@ -133,7 +136,7 @@ impl Simulation {
         (0..count).fold(self, replica)
     }
 
-    /// What users do meanwhile, with choices of the seed. Users are spared from faults; a panic fails the run.
+    /// Sets the users' actions, with random choices of the seed. Users are exempt from faults; a panic fails the run.
     pub fn workload<F, Fut>(mut self, work: F) -> Self
     where
         F: Fn(Process, Rng) -> Fut + Send + Sync + 'static,
@@ -143,7 +146,7 @@ impl Simulation {
         self
     }
 
-    /// Must hold after every write.
+    /// Adds an invariant that must hold after every write.
     pub fn always<F>(mut self, name: &str, holds: F) -> Self
     where
         F: Fn(&State<'_>) -> Result<(), String> + Send + Sync + 'static,
@@ -152,8 +155,8 @@ impl Simulation {
         self
     }
 
-    /// Must hold in the end: when the workload is done, the faults are over and nobody has written for a minute, or at
-    /// the latest half an hour after.
+    /// Adds an invariant that must hold in the end: when the workload is done, the faults are over and nobody has
+    /// written for a minute, or at the latest half an hour after.
     pub fn eventually<F>(mut self, name: &str, holds: F) -> Self
     where
         F: Fn(&State<'_>) -> Result<(), String> + Send + Sync + 'static,
@@ -162,20 +165,20 @@ impl Simulation {
         self
     }
 
-    /// A kind that is written for ever by design, as leases are: such writes are not steps, and who only writes them is
-    /// at rest.
+    /// Marks a kind that is written forever by design, such as leases: its writes are not steps, and do not count as
+    /// activity.
     pub fn heartbeat(mut self, kind: &str) -> Self {
         self.parts.heartbeats.push(kind.to_owned());
         self
     }
 
-    /// How much goes wrong.
+    /// Sets the fault options.
     pub fn faults(mut self, faults: FaultOptions) -> Self {
         self.parts.faults = faults;
         self
     }
 
-    /// What goes wrong with a seed.
+    /// The faults of a seed.
     pub fn plan(&self, seed: u64) -> Plan {
         let processes: Vec<&str> = self.parts.controllers.iter().map(|it| &*it.name).collect();
         Plan::draw(seed, &processes, self.parts.faults)
@@ -195,7 +198,7 @@ impl Simulation {
         })
     }
 
-    /// Runs seeds, on all processors, until one fails; returns the smallest that does, with the fewest faults.
+    /// Runs seeds on all CPUs until one fails; returns the smallest failing one with the fewest and simplest faults.
     pub fn search(&self, seeds: Range<u64>) -> Option<Finding> {
         let parts = Arc::new(self.parts.clone());
         match search::alone(|| self.beginning()) {
@@ -207,7 +210,7 @@ impl Simulation {
         }
     }
 
-    /// Runs so many seeds, or those that `WATCHKEEPER_SEED=17` or `WATCHKEEPER_SEEDS=5000` ask for.
+    /// Runs this many seeds, or those of `WATCHKEEPER_SEED=17` or `WATCHKEEPER_SEEDS=5000`.
     ///
     /// # Panics
     ///
@@ -224,7 +227,7 @@ impl Simulation {
         }
     }
 
-    /// Runs one plan, as a report prints it.
+    /// Runs one plan, as printed in a report.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! What a cluster holds: kept, forked, put back, read as it was, and printed.
+//! Snapshots of a cluster: save, fork, restore, print, and read its past.
 //!
 //! ```
 //! use watchkeeper_testing::TestCluster;
@@ -28,9 +28,8 @@
 //! # }
 //! ```
 //!
-//! A snapshot costs the same however much there is; the first write after it copies the index of the store, some 150 ns
-//! for each object. Starting a fork takes as long as starting a cluster, or less, because what every cluster has is
-//! there already.
+//! Taking a snapshot has a constant cost; the first write after it copies the index of the store, some 150 ns per
+//! object. Starting a fork takes no longer than starting a cluster, because the initial objects exist already.
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -42,10 +41,10 @@ use watchkeeper_wire::yaml;
 use crate::manifests::rank;
 use crate::{TestCluster, TestClusterError};
 
-/// What the server fills in for each object, and a manifest does not say.
+/// The metadata the server sets and a manifest does not state.
 const FILLED_IN: [&str; 4] = ["creationTimestamp", "generation", "managedFields", "uid"];
 
-/// What a cluster held at one moment. Clones are cheap.
+/// The state of a cluster at one revision. Clones are cheap.
 #[derive(Clone, Debug)]
 pub struct Snapshot(pub(crate) watchkeeper_storage::Snapshot);
 
@@ -54,13 +53,13 @@ impl Snapshot {
         Self(server.registry().store().snapshot())
     }
 
-    /// The version of the last write in it.
+    /// The revision of its last write.
     pub fn revision(&self) -> u64 {
         self.0.revision().get()
     }
 }
 
-/// A cluster as it was.
+/// A past state of a cluster.
 #[derive(Clone, Debug)]
 pub struct Past {
     objects: Vec<KeyValue>,
@@ -68,7 +67,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// An object of that kind and name; `namespace` is empty for objects of the cluster.
+    /// An object by kind and name; `namespace` is empty for cluster-scoped objects.
     pub fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<Value> {
         self.objects(kind).into_iter().find(|object| {
             let metadata = &object["metadata"];
@@ -76,31 +75,30 @@ impl Past {
         })
     }
 
-    /// All objects of a kind, in the order of namespace and name.
+    /// All objects of a kind, sorted by namespace and name.
     pub fn objects(&self, kind: &str) -> Vec<Value> {
         let objects = self.objects.iter().filter_map(versioned);
         objects.filter(|object| object["kind"] == kind).collect()
     }
 
-    /// As [`TestCluster::dump`].
+    /// Like [`TestCluster::dump`].
     pub fn dump(&self) -> String {
         dump(&self.objects, &self.bare)
     }
 }
 
 impl TestCluster {
-    /// What the cluster holds at this moment.
+    /// The current state of the cluster.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::of(self.server())
     }
 
-    /// The version of the last write.
+    /// The revision of the last write.
     pub fn revision(&self) -> u64 {
         self.server().registry().store().current_revision().get()
     }
 
-    /// Puts back what a snapshot of this cluster holds. That is done by writes: versions go on growing, and watches tell
-    /// of it.
+    /// Restores a snapshot of this cluster, by writes: versions continue to grow, and watches see the changes.
     pub fn restore<'a>(&'a self, snapshot: &'a Snapshot) -> BoxFuture<'a, Result<(), TestClusterError>> {
         Box::pin(async move {
             let restored = self.server().registry().restore(&snapshot.0).await;
@@ -108,8 +106,8 @@ impl TestCluster {
         })
     }
 
-    /// Puts back what the cluster began with, forgets all faults and begins the records of faults and writes anew. The
-    /// clock stays as it is.
+    /// Restores the initial state, removes all faults and clears the records of faults and writes. The clock is not
+    /// changed.
     pub fn reset(&self) -> BoxFuture<'_, Result<(), TestClusterError>> {
         Box::pin(async move {
             self.faults().clear();
@@ -120,8 +118,7 @@ impl TestCluster {
         })
     }
 
-    /// The cluster as it was when its last write had this version. History goes back five minutes, as a Kubernetes
-    /// server's.
+    /// The state of the cluster at a revision. History goes back five minutes, as in a Kubernetes server.
     pub fn at(&self, revision: u64) -> BoxFuture<'_, Result<Past, TestClusterError>> {
         Box::pin(async move {
             let everything = RangeRequest {
@@ -137,8 +134,8 @@ impl TestCluster {
         })
     }
 
-    /// The objects of the cluster as YAML, without those that every cluster has, and without what the server fills in:
-    /// a manifest that can be loaded again.
+    /// The objects of the cluster as YAML, without its initial ones and without server-set metadata: a manifest that
+    /// can be loaded again.
     pub fn dump(&self) -> String {
         let objects: Vec<_> = self.snapshot().0.iter().collect();
         dump(&objects, &self.bare)
@@ -157,7 +154,7 @@ fn dump(objects: &[KeyValue], bare: &Snapshot) -> String {
     yaml::documents_to_string(&objects)
 }
 
-/// What is stored, with its version.
+/// A stored object with its version.
 pub(crate) fn versioned(found: &KeyValue) -> Option<Value> {
     let mut object = StoredObject::read_any(&found.value)?;
     object["metadata"]["resourceVersion"] = found.mod_revision.to_string().into();

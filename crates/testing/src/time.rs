@@ -1,9 +1,9 @@
-//! Time in a test: when it begins, moving it, and waiting until there is nothing left to do.
+//! Time in a test: setting it, moving it, and waiting until nothing is left to do.
 //!
-//! A test cluster has one clock: tokio's. Timers of the server, the store, informers, work queues, leader election and
-//! controllers run on it, and the time of day that is written into objects, tokens, leases and schedules
-//! [follows it](watchkeeper_clock). A test pauses it with [`TestOptions::paused`], or with `start_paused` of
-//! `#[tokio::test]`: then time stands still while anything has work to do, and jumps to the next timer when nothing has.
+//! A test cluster has one clock: tokio's. Timers of the server, the store, informers, work queues, leader election
+//! and controllers use it, and the time of day in objects, tokens, leases and schedules [follows
+//! it](watchkeeper_clock). A test pauses it with [`TestOptions::paused`], or with `start_paused` of `#[tokio::test]`:
+//! time then stands still while any task has work, and jumps to the next timer when all are idle.
 //!
 //! ```
 //! use std::time::Duration;
@@ -25,11 +25,11 @@
 //! # }
 //! ```
 //!
-//! Why tokio's paused time and not a clock of our own: a clock of our own has to be handed to every timer, and a test's
-//! own code, its HTTP client and the libraries it uses have timers that nobody can hand it to. Tokio's reaches all of
-//! them, and only the runtime knows that every task waits, which is when time may move. The price: it needs tokio's
-//! runtime of one thread (the default of `#[tokio::test]`), and it does not know of other processes. While a task waits
-//! for a socket, time jumps on, and timeouts come early; use the pipe of [`TestCluster::client`], not a port.
+//! Tokio's paused time is used instead of a clock of our own because it reaches every timer: those of the test's own
+//! code, its HTTP client and its libraries cannot be given another clock. And only the runtime knows when every task
+//! is idle and time may move. There are two restrictions: it needs a current-thread runtime (the default of
+//! `#[tokio::test]`), and it does not know of other processes. While a task waits for a socket, time jumps ahead and
+//! timeouts fire early; use [`TestCluster::client`], not a port.
 
 use std::time::Duration;
 
@@ -41,13 +41,14 @@ use crate::TestCluster;
 #[cfg(doc)]
 use crate::TestOptions;
 
-/// The shortest time that tokio's timers know.
+/// The resolution of tokio's timers.
 const TICK: Duration = Duration::from_millis(1);
 
-/// How long a look at a server that is busy may be apart from the next.
+/// The longest interval between two checks of a busy server.
 const LONGEST_STEP: Duration = Duration::from_millis(100);
 
-/// How many looks in a row must show nothing new while time runs, when tasks may be busy out of sight.
+/// The number of consecutive checks without a change that count as idle while time runs, because tasks may be busy
+/// unseen.
 const QUIET_LOOKS: usize = 5;
 
 impl TestCluster {
@@ -56,10 +57,10 @@ impl TestCluster {
         watchkeeper_clock::now().into()
     }
 
-    /// Lets time pass, at once: every timer on the way rings in its order and at its time, and everything that follows
-    /// from it is done before the next. Returns a millisecond later, when what became due last is done as well.
+    /// Advances time at once: every timer on the way fires in order and at its time, and its consequences are
+    /// completed before the next. Returns a millisecond later, when the last of them are completed as well.
     ///
-    /// A clock that is not paused is, for as long as this takes.
+    /// A clock that is not paused is paused meanwhile.
     ///
     /// # Panics
     ///
@@ -71,12 +72,12 @@ impl TestCluster {
         })
     }
 
-    /// Waits until nothing is left to do: no request in flight, no event of a watch undelivered, every informer and work
-    /// queue drained. What waits for a timer is not counted; [`TestCluster::advance`] is for that.
+    /// Waits until nothing is left to do: no request in flight, no undelivered watch event, every informer and work
+    /// queue drained. Pending timers do not count; use [`TestCluster::advance`] for those.
     ///
-    /// In paused time this is exact, because time moves only when every task waits; it takes a millisecond of it, or as
-    /// long as a request in flight waits for a timer. While time runs it is a guess, because a task may be busy where
-    /// the server does not see it: it returns when the server was quiet for a few milliseconds.
+    /// In paused time this is exact, because time moves only when every task is idle; it takes a millisecond of it,
+    /// or as long as a request in flight waits for a timer. While time runs it is a heuristic, because a task may be
+    /// busy unseen by the server: it returns when the server was quiet for a few milliseconds.
     pub fn run_until_idle(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let wanted = if moving::is_paused() { 1 } else { QUIET_LOOKS };

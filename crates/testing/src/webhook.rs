@@ -1,4 +1,4 @@
-//! Admission webhooks in a test: a real one over HTTPS on 127.0.0.1, or a certificate for one that you serve yourself.
+//! Admission webhooks in a test: served over HTTPS on 127.0.0.1, or a certificate for your own server.
 //!
 //! ```
 //! use serde_json::{Value, json};
@@ -8,7 +8,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let cluster = TestCluster::start().await?;
-//! // What an operator serves: a review comes in, a review goes out.
+//! // What an operator serves: an admission review in, an admission review out.
 //! let webhook = Webhook::start(|_path: String, review: Value| async move {
 //!     match review["request"]["object"]["data"]["colour"].as_str() {
 //!         Some("red") => deny(&review, 403, "not red"),
@@ -16,7 +16,7 @@
 //!     }
 //! })
 //! .await?;
-//! // What it is installed with. The webhook stands in for the service.
+//! // Its configuration. The webhook stands in for the service.
 //! let manifest = "
 //! apiVersion: admissionregistration.k8s.io/v1
 //! kind: ValidatingWebhookConfiguration
@@ -69,10 +69,10 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-/// The most bytes of a review that are read; the server sends an object twice at most, of 1.5 MiB. More is 413.
+/// The largest review; the server sends an object at most twice, of 1.5 MiB. A larger one gets 413.
 const MAX_REVIEW_BYTES: usize = 8 * 1024 * 1024;
 
-/// A webhook that runs until it is dropped.
+/// A webhook server that runs until it is dropped.
 #[derive(Debug)]
 pub struct Webhook {
     address: SocketAddr,
@@ -82,8 +82,7 @@ pub struct Webhook {
     _serving: JoinSet<()>,
 }
 
-/// A certificate for 127.0.0.1 and `localhost`, signed by an authority of its own, for a webhook that is served
-/// otherwise. All are PEM.
+/// A certificate for 127.0.0.1 and `localhost`, signed by its own authority, for a webhook served otherwise. All PEM.
 #[derive(Clone)]
 pub struct LocalCertificate {
     /// The certificate.
@@ -94,16 +93,16 @@ pub struct LocalCertificate {
     pub authority_pem: String,
 }
 
-/// Why a webhook did not start.
+/// The reason a webhook did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
-    /// No certificate.
+    /// A certificate could not be made.
     #[error("cannot make a certificate")]
     Certificate(#[from] rcgen::Error),
     /// The certificate cannot be used.
     #[error("cannot set up TLS")]
     Tls(#[from] rustls::Error),
-    /// No port.
+    /// No port is available.
     #[error("cannot listen on 127.0.0.1")]
     Listen(#[from] io::Error),
 }
@@ -111,7 +110,7 @@ pub enum WebhookError {
 type Handler = dyn Fn(String, Value) -> BoxFuture<'static, Value> + Send + Sync;
 
 impl Webhook {
-    /// Answers every `AdmissionReview` that comes, given the path it came to, with the one that `answer` makes of it.
+    /// Answers every `AdmissionReview` with the result of `answer`, which also gets the path.
     pub async fn start<F, A>(answer: F) -> Result<Self, WebhookError>
     where
         F: Fn(String, Value) -> A + Send + Sync + 'static,
@@ -135,17 +134,17 @@ impl Webhook {
         })
     }
 
-    /// The `clientConfig` that leads to a path of this webhook.
+    /// The `clientConfig` of a path of this webhook.
     pub fn client_config(&self, path: &str) -> Value {
         self.certificate.client_config(self.address, path)
     }
 
-    /// How many reviews have come.
+    /// The number of reviews received.
     pub fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// Makes a configuration that names services lead here instead, to the same paths.
+    /// Redirects a configuration that names services to this webhook, with the same paths.
     pub fn stand_in(&self, configuration: &mut Value) {
         let webhooks = configuration.get_mut("webhooks").and_then(Value::as_array_mut);
         for webhook in webhooks.into_iter().flatten() {
@@ -158,12 +157,12 @@ impl Webhook {
     }
 }
 
-/// A review that lets the write of another pass.
+/// A review that allows the write.
 pub fn allow(review: &Value) -> Value {
     respond(review, json!({"allowed": true}))
 }
 
-/// A review that refuses the write of another, with an HTTP status code.
+/// A review that denies the write, with an HTTP status code.
 pub fn deny(review: &Value, code: u16, message: &str) -> Value {
     respond(
         review,
@@ -171,7 +170,7 @@ pub fn deny(review: &Value, code: u16, message: &str) -> Value {
     )
 }
 
-/// A review that lets the write of another pass, changed by the operations of a JSON patch.
+/// A review that allows the write with a JSON patch.
 pub fn patch(review: &Value, operations: &Value) -> Value {
     let patch = STANDARD.encode(operations.to_string());
     respond(
@@ -186,7 +185,7 @@ fn respond(review: &Value, mut response: Value) -> Value {
 }
 
 impl LocalCertificate {
-    /// Makes a new authority, and a certificate.
+    /// Makes a new authority and a certificate.
     pub fn new() -> Result<Self, WebhookError> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -201,7 +200,7 @@ impl LocalCertificate {
         })
     }
 
-    /// The `clientConfig` that leads to a path of whoever has the certificate.
+    /// The `clientConfig` of a path of the server with this certificate.
     pub fn client_config(&self, address: SocketAddr, path: &str) -> Value {
         let path = path.strip_prefix('/').unwrap_or(path);
         json!({
@@ -248,7 +247,7 @@ async fn serve(listener: TcpListener, acceptor: TlsAcceptor, service: Service) {
     while let Ok((stream, _)) = listener.accept().await {
         let (acceptor, service) = (acceptor.clone(), service.clone());
         connections.spawn(async move {
-            // Whoever does not trust the certificate goes away.
+            // A client that does not trust the certificate disconnects.
             let Ok(stream) = acceptor.accept(stream).await else {
                 return;
             };

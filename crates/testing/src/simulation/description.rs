@@ -1,4 +1,4 @@
-//! What a simulation consists of, as its user has put it together, and the cluster that every run begins with.
+//! The parts of a simulation, and the initial cluster of every run.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::process::Process;
 use super::state::State;
 use crate::{Snapshot, TestCluster, TestClusterError, TestOptions};
 
-/// When every run begins: 2030-01-01T00:00:00Z.
+/// The start time of every run: 2030-01-01T00:00:00Z.
 const START: Time = Time {
     seconds: 1_893_456_000,
     nanos: 0,
@@ -22,7 +22,7 @@ pub(super) type Start = Arc<dyn Fn(Process) -> BoxFuture<'static, ()> + Send + S
 pub(super) type Workload = Arc<dyn Fn(Process, Rng) -> BoxFuture<'static, ()> + Send + Sync>;
 type Holds = Arc<dyn Fn(&State<'_>) -> Result<(), String> + Send + Sync>;
 
-/// All of it. Clones share the code.
+/// The parts of a simulation. Clones share the code.
 #[derive(Clone)]
 pub(super) struct Parts {
     pub manifest: String,
@@ -31,26 +31,26 @@ pub(super) struct Parts {
     pub workload: Option<Workload>,
     pub always: Vec<Invariant>,
     pub eventually: Vec<Invariant>,
-    /// Kinds that are written for ever by design.
+    /// Kinds that are written forever by design.
     pub heartbeats: Vec<String>,
     pub faults: FaultOptions,
 }
 
-/// A process, and how it is started.
+/// A process and its start function.
 #[derive(Clone)]
 pub(super) struct Controller {
     pub name: Arc<str>,
     pub start: Start,
 }
 
-/// What must hold.
+/// An invariant.
 #[derive(Clone)]
 pub(super) struct Invariant {
     pub name: String,
     pub holds: Holds,
 }
 
-/// The cluster that every run begins with: the manifest is loaded once.
+/// The initial cluster of every run: the manifest is loaded once.
 #[derive(Clone, Debug)]
 pub(super) struct Beginning {
     snapshot: Snapshot,
@@ -73,9 +73,9 @@ impl Default for Parts {
 }
 
 impl Beginning {
-    /// Loads a manifest into a cluster of its own, on a runtime of its own.
+    /// Loads a manifest into a separate cluster, on its own runtime.
     pub(super) fn of(manifest: &str) -> Result<Self, TestClusterError> {
-        // The same uids in every process.
+        // Equal uids in every process.
         fastrand::seed(0);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(TestClusterError::Runtime)?;
@@ -94,7 +94,7 @@ impl Beginning {
         })
     }
 
-    /// A cluster that begins with it, on the clock of the current runtime.
+    /// A cluster with this initial state, on the clock of the current runtime.
     pub(super) fn cluster(&self) -> BoxFuture<'static, Result<TestCluster, TestClusterError>> {
         TestCluster::begin(&self.snapshot, &self.bare, START)
     }

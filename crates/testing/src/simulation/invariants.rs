@@ -1,5 +1,4 @@
-//! Invariants that many controllers share. Each returns a check for [`Simulation::always`] or
-//! [`Simulation::eventually`].
+//! Common invariants. Each returns a check for [`Simulation::always`] or [`Simulation::eventually`].
 
 use std::collections::BTreeMap;
 
@@ -10,7 +9,7 @@ use super::Simulation;
 use super::State;
 use super::state::key_of;
 
-/// No two objects of a kind have the same controlling owner: a controller that creates one child each never has two.
+/// No two objects of a kind have the same controller: for controllers that create one child each.
 pub fn at_most_one_per_owner(
     kind: &str,
 ) -> impl Fn(&State<'_>) -> Result<(), String> + Send + Sync + 'static {
@@ -32,8 +31,8 @@ pub fn at_most_one_per_owner(
     }
 }
 
-/// Every object of a kind that has an owner has one that exists. For the end of a run: in between, an owner may be
-/// gone before what it owned is cleaned up.
+/// Every owned object of a kind has an owner that exists. For the end of a run: in between, an owner may be deleted
+/// before its dependents are cleaned up.
 pub fn no_orphans(kind: &str) -> impl Fn(&State<'_>) -> Result<(), String> + Send + Sync + 'static {
     let kind = kind.to_owned();
     move |state| {
@@ -50,7 +49,7 @@ pub fn no_orphans(kind: &str) -> impl Fn(&State<'_>) -> Result<(), String> + Sen
     }
 }
 
-/// Nothing of a kind waits for its finalizers. For the end of a run.
+/// No object of a kind waits for finalizers. For the end of a run.
 pub fn nothing_is_stuck_deleting(
     kind: &str,
 ) -> impl Fn(&State<'_>) -> Result<(), String> + Send + Sync + 'static {

@@ -1,4 +1,4 @@
-//! What goes wrong in a run: a list of single faults, drawn from a seed, written and read as one line of text.
+//! The faults of a run: a list drawn from a seed, printed and parsed as one line of text.
 //!
 //! ```
 //! use watchkeeper_testing::simulation::Plan;
@@ -9,9 +9,9 @@
 //! assert_eq!(plan.to_string(), text);
 //! ```
 //!
-//! A fault names the process it happens to and the point at which it does: a write, a request or an event of that
-//! process, counted from the start of the run, or a second. So a list stays meaningful when one of its faults is left
-//! out, and leaving out is all that shrinking does.
+//! A fault names the process and the point at which it happens: a write, a request or an event of that process,
+//! counted from the start of the run, or a second. A list therefore stays meaningful when a fault is removed or moved,
+//! which is what shrinking does.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,100 +19,100 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-/// The faults of one run, and the seed of everything else that is left to chance.
+/// The faults of one run, and the seed of all other randomness.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Names, uids, jitter and the workload's choices come from it.
+    /// The seed of names, uids, jitter and the workload's choices.
     pub seed: u64,
-    /// Each happens once, if the run comes that far.
+    /// Each happens at most once.
     pub faults: Vec<Fault>,
 }
 
-/// One thing that goes wrong, once.
+/// One fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The process that it happens to.
+    /// The affected process.
     pub process: String,
-    /// What happens.
+    /// The fault and its time.
     pub trouble: Trouble,
 }
 
-/// What happens to a process, and when.
+/// The kinds of fault.
 ///
 /// A process counts its *writes* (those that changed something, heartbeats aside), its *requests* and the *events* of
 /// its watches from 1, over all its lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// It ends as soon as this write is stored, before it hears of it, and starts again after a while.
+    /// It crashes as soon as this write is stored, before the answer, and is restarted after a while.
     Crash {
-        /// Which write.
+        /// The number of the write.
         write: u64,
-        /// How long it is gone.
+        /// The time until the restart.
         down: Duration,
     },
-    /// The same, and then it meets a server that is behind: for ten seconds its reads with `resourceVersion=0` show
-    /// the past, and its watches stand still.
+    /// The same, and then it meets a stale server: for ten seconds its reads with `resourceVersion=0` return old
+    /// state, and its watches are silent.
     CrashStale {
-        /// Which write.
+        /// The number of the write.
         write: u64,
-        /// How long it is gone.
+        /// The time until the restart.
         down: Duration,
-        /// How many revisions the server is behind.
+        /// The number of revisions the server lags behind.
         behind: u64,
     },
     /// A write is stored, and the connection breaks before its answer.
     LoseAnswer {
-        /// Which write.
+        /// The number of the write.
         write: u64,
     },
     /// The connection breaks before a request is handled.
     Drop {
-        /// Which request.
+        /// The number of the request.
         request: u64,
     },
     /// A request is answered with an error.
     Fail {
-        /// Which request.
+        /// The number of the request.
         request: u64,
         /// The HTTP status: 429, 500, 503 or 504.
         code: u16,
     },
     /// A request is handled late, so that others overtake it.
     Delay {
-        /// Which request.
+        /// The number of the request.
         request: u64,
-        /// By how much.
+        /// The delay.
         by: Duration,
     },
     /// A watch breaks off at an event.
     CutWatch {
-        /// Which event.
+        /// The number of the event.
         event: u64,
     },
-    /// An event and all that come behind it on its watch are sent late: what the process has cached is stale.
+    /// An event and all later ones of its watch are delayed: the process has a stale cache.
     LateEvents {
-        /// Which event.
+        /// The number of the event.
         event: u64,
-        /// By how much.
+        /// The delay.
         by: Duration,
     },
     /// The process cannot reach the server for a while.
     CutOff {
-        /// Since when, from the start of the run.
+        /// The start, from the start of the run.
         at: Duration,
-        /// For how long.
+        /// The duration.
         lasts: Duration,
-        /// Whether the server has forgotten all history when it is back, so that what happened is seen only as a list.
+        /// True if the server compacts its history meanwhile, so that changes are seen only in a list.
         compacts: bool,
     },
 }
 
-/// How much goes wrong.
+/// Options of fault injection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultOptions {
-    /// The most faults in a run.
+    /// The largest number of faults in a run.
     pub most: usize,
-    /// The last write, request or event that a fault is planned for. Early ones are more likely.
+    /// The last write, request or event with a fault. Early ones are more likely.
     pub reach: u64,
 }
 
@@ -127,7 +127,7 @@ impl Default for FaultOptions {
 #[error("not a plan: {0:?}")]
 pub struct PlanError(String);
 
-/// The kinds of [`Trouble`], drawn with equal chances but for crashes, which come three times as often.
+/// The kinds of [`Trouble`], drawn with equal probability, except for crashes, which are three times as likely.
 const KINDS: u8 = 12;
 
 impl Plan {
@@ -191,7 +191,7 @@ impl Trouble {
     }
 }
 
-/// A number from 1; half of them are in the lower part, of these again half, and so on.
+/// A number from 1 to `reach`; smaller ones are more likely.
 fn early(rng: &mut Rng, reach: u64) -> u64 {
     let halvings = u64::BITS - reach.max(1).leading_zeros();
     let most = reach.max(1) >> rng.u32(..halvings);

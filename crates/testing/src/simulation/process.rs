@@ -1,4 +1,4 @@
-//! A process of a simulation: what a controller is given to reach the cluster, one life after the other.
+//! A process of a simulation: a controller's connection to the cluster, one life after the other.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use watchkeeper_server::{Line, User};
 
 use crate::unlimited;
 
-/// Members may do everything.
+/// The group with all permissions.
 const MASTERS: &str = "system:masters";
 
-/// One life of a process. When it crashes, its connections break and no more are opened: whatever tasks it leaves
-/// behind reach nobody.
+/// One life of a process. When it crashes, its connections break and no new ones can be opened, so that tasks it
+/// leaves behind reach nobody.
 #[derive(Clone, Debug)]
 pub struct Process {
     name: Arc<str>,
@@ -24,17 +24,17 @@ impl Process {
         Self { name, life, line }
     }
 
-    /// Its name, which is also its user name at the server. Replicas have one each.
+    /// Its name, also its user name at the server. Replicas have one each.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Which start this is, from 1.
+    /// The number of this start, from 1.
     pub fn life(&self) -> u32 {
         self.life
     }
 
-    /// A client with all rights and no rate limit.
+    /// A client with all permissions and no rate limit.
     pub fn client(&self) -> Client {
         let client = self.client_with(unlimited());
         client.unwrap_or_else(|_| unreachable!("the default options are accepted"))
@@ -52,7 +52,7 @@ impl Process {
     }
 }
 
-/// Whom the server takes a process for.
+/// The server's user for a process.
 pub(super) fn user_of(name: &str) -> User {
     User::authenticated(name, "", vec![MASTERS.to_owned()])
 }

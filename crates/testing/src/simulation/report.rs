@@ -1,4 +1,4 @@
-//! What came of a run, and what is told of one that failed.
+//! The result of a run, and the report of a failed one.
 
 use std::error::Error;
 use std::fmt;
@@ -6,44 +6,51 @@ use std::fmt;
 use super::plan::Plan;
 use super::trace::Trace;
 
-/// One run and what came of it.
+/// A run and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// What went wrong on purpose.
+    /// The injected faults.
     pub plan: Plan,
-    /// What happened.
+    /// The trace.
     pub trace: Trace,
-    /// What should not have happened; `None` if all was well.
+    /// The failure; `None` if there was none.
     pub failure: Option<Failure>,
 }
 
-/// Why a run failed.
+/// The reason a run failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// An invariant did not hold after a write.
+    /// An invariant was violated after a write.
     Always {
         /// Its name.
         name: String,
-        /// In its own words.
+        /// The invariant's message.
         why: String,
     },
     /// An invariant did not hold half an hour after the last fault.
     Eventually {
         /// Its name.
         name: String,
-        /// In its own words.
+        /// The invariant's message.
         why: String,
     },
-    /// Half an hour after the last fault, somebody is still writing.
+    /// Half an hour after the last fault, there are still writes.
     Restless,
-    /// Somebody writes without end, and lets no time pass.
+    /// A process writes endlessly.
     Runaway {
-        /// How many writes were seen.
+        /// The number of writes.
         writes: u64,
+    },
+    /// Somebody sends requests without a pause, and lets no time pass.
+    HotLoop {
+        /// The user name: that of the process.
+        who: String,
+        /// The last request: its verb and path.
+        request: String,
     },
     /// The workload panicked, or does not end.
     Workload(String),
-    /// The cluster could not be started, or did not take the manifest.
+    /// The cluster could not be started, or refused the manifest.
     Setup(String),
 }
 
@@ -52,7 +59,7 @@ pub enum Failure {
 pub struct Finding {
     /// The run.
     pub run: Run,
-    /// How many faults its seed had planned.
+    /// The number of faults in the seed's plan.
     pub planned: usize,
 }
 
@@ -63,11 +70,12 @@ impl Failure {
         Self::Setup(causes.join(": "))
     }
 
-    /// Whether two runs failed for the same reason, perhaps with other objects.
+    /// True if two runs failed for the same reason, perhaps with other objects.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Always { name, .. }, Self::Always { name: other, .. })
-            | (Self::Eventually { name, .. }, Self::Eventually { name: other, .. }) => name == other,
+            | (Self::Eventually { name, .. }, Self::Eventually { name: other, .. })
+            | (Self::HotLoop { who: name, .. }, Self::HotLoop { who: other, .. }) => name == other,
             _ => std::mem::discriminant(self) == std::mem::discriminant(other),
         }
     }
@@ -80,6 +88,9 @@ impl fmt::Display for Failure {
             Self::Eventually { name, why } => write!(f, "eventually {name:?}: {why}"),
             Self::Restless => f.write_str("half an hour after the last fault, somebody is still writing"),
             Self::Runaway { writes } => write!(f, "more than {writes} writes"),
+            Self::HotLoop { who, request } => {
+                write!(f, "{who} sends requests without a pause, the last: {request}")
+            }
             Self::Workload(why) => write!(f, "the workload failed: {why}"),
             Self::Setup(why) => write!(f, "the cluster cannot be set up: {why}"),
         }

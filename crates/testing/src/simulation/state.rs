@@ -1,4 +1,4 @@
-//! What a cluster holds at one step of a run, for invariants to look at.
+//! The state of a cluster after a step, for invariants.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use watchkeeper_storage::{Key, Revision};
 
 use crate::snapshot::{Snapshot, versioned};
 
-/// The objects of the cluster, without those that every cluster has, and the write that led here.
+/// The objects of the cluster, without its initial ones, and the last write.
 #[derive(Clone, Copy, Debug)]
 pub struct State<'a> {
     objects: &'a Objects,
     write: Option<&'a Write>,
 }
 
-/// Objects by key, kept from step to step: only what has changed is read again.
+/// Objects by key, updated incrementally.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     by_key: BTreeMap<Key, (Revision, Arc<Value>)>,
@@ -27,19 +27,18 @@ impl<'a> State<'a> {
         Self { objects, write }
     }
 
-    /// The write that has just been stored; `None` when the end of a run is judged. Its `user` is the name of the
-    /// process.
+    /// The write just stored; `None` at the end of a run. Its `user` is the name of the process.
     pub fn write(&self) -> Option<&'a Write> {
         self.write
     }
 
-    /// All objects of a kind, in the order of namespace and name.
+    /// All objects of a kind, sorted by namespace and name.
     pub fn all(&self, kind: &str) -> Vec<&'a Value> {
         let objects = self.objects.by_key.values().map(|(_, object)| &**object);
         objects.filter(|object| object["kind"] == kind).collect()
     }
 
-    /// An object of that kind and name; `namespace` is empty for objects of the cluster.
+    /// An object by kind and name; `namespace` is empty for cluster-scoped objects.
     pub fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<&'a Value> {
         let is_meant = |object: &&Value| {
             let metadata = &object["metadata"];
@@ -56,7 +55,7 @@ impl<'a> State<'a> {
 }
 
 impl Objects {
-    /// Follows the cluster to what it holds now.
+    /// Updates to the current state.
     pub(super) fn update(&mut self, now: &Snapshot, bare: &Snapshot) {
         let mut before = std::mem::take(&mut self.by_key);
         for found in now.0.iter() {
@@ -72,7 +71,7 @@ impl Objects {
     }
 }
 
-/// `namespace/name`, or the name alone.
+/// `namespace/name`, or the name of a cluster-scoped object.
 pub(super) fn key_of(object: &Value) -> String {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     match text("namespace") {

@@ -1,4 +1,4 @@
-//! What happened in a run, a line for each step: who wrote what and from which version, which faults came, who crashed.
+//! The trace of a run, a line per step: writes with their versions, faults and crashes.
 //!
 //! ```text
 //!      0.001s user      create Task default/a: created (version 40)
@@ -11,7 +11,7 @@ use std::fmt;
 use tokio::time::Instant;
 use watchkeeper_server::{Action, Fired, Outcome, Write};
 
-/// How many of the last lines a report shows.
+/// The number of last lines in a report.
 const SHOWN: usize = 200;
 
 /// The lines of one run.
@@ -40,7 +40,7 @@ impl fmt::Display for Trace {
     }
 }
 
-/// A write with the versions it led from and to.
+/// A write with its versions.
 pub(super) fn write_line(write: &Write) -> String {
     let text = write.to_string();
     let what = text.strip_prefix(&write.user).unwrap_or(&text).trim_start();
@@ -51,7 +51,7 @@ pub(super) fn write_line(write: &Write) -> String {
     }
 }
 
-/// A fault as it happened to a request or an event.
+/// A fault that happened to a request or an event.
 pub(super) fn fault_line(fired: &Fired) -> String {
     let what = match &fired.action {
         Action::Fail(status) => format!("is answered {}", status.code),
@@ -68,7 +68,7 @@ pub(super) fn fault_line(fired: &Fired) -> String {
     }
 }
 
-/// Whether a renewal of a lease tells more than that somebody is still alive.
+/// True if the renewal of a lease changes its holder.
 pub(super) fn changes_holder(write: &Write) -> bool {
     match &write.outcome {
         Outcome::Created(_) | Outcome::Deleted(_) => true,

@@ -1,12 +1,12 @@
-//! One run: a cluster, its processes, the workload and what goes wrong, on one thread and on virtual time.
+//! One run: a cluster, its processes, the workload and the faults, on one thread and in virtual time.
 //!
 //! ```text
-//! processes start ▶ workload ▶ until nobody writes ▶ faults are over ▶ until nobody writes ▶ the end is judged
-//!                   └── every write: trace ▶ invariants ▶ crash, or lose its answer, if that is planned ──┘
+//! processes start ▶ workload ▶ until nobody writes ▶ faults are over ▶ until nobody writes ▶ final invariants
+//!                   └── every write: trace ▶ invariants ▶ planned crash or lost answer ──┘
 //! ```
 //!
-//! Everything runs on a runtime of one thread whose time jumps to the next timer when all tasks wait, and all chance
-//! comes from the seed. So the same plan makes the same run, to the last byte of its trace.
+//! Everything runs on a current-thread runtime whose time jumps to the next timer when all tasks are idle, and all
+//! randomness comes from the seed. The same plan therefore makes the same run, to the last byte of its trace.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -21,7 +21,8 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use watchkeeper_meta::Status;
 use watchkeeper_server::{
-    Action, Answering, Cut, Flow, Line, Observed, Outcome, Reach, RequestMatch, Rule, Stale, Verb, Write,
+    Action, Answering, Cut, Flow, Line, Observed, Outcome, Reach, RequestInfo, RequestMatch, Rule, Stale,
+    Verb, Write,
 };
 use watchkeeper_simulator::Simulator;
 
@@ -33,41 +34,44 @@ use super::state::{Objects, State};
 use super::trace::{Trace, changes_holder, fault_line, write_line};
 use crate::TestCluster;
 
-/// A cluster is at rest when nobody has written for as long.
+/// The time without writes after which a cluster is at rest.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// How long a cluster may take to come to rest, and then to be as it should.
+/// The time a cluster has to come to rest, and then to meet the final invariants.
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
 
-/// How long the workload may take.
+/// The time limit of the workload.
 const LONGEST_WORKLOAD: Duration = Duration::from_secs(24 * 3600);
 
-/// A process that has ended by itself is started again after this: as a kubelet does.
+/// The delay before a process that has ended is restarted, as by a kubelet.
 const RESTART: Duration = Duration::from_secs(10);
 
-/// How long a process that came back meets a server that is behind.
+/// The time a restarted process meets a stale server.
 const STALE_FOR: Duration = Duration::from_secs(10);
 
-/// Whoever writes more than this in one run does not stop.
+/// More writes than this in one run count as endless.
 const MAX_WRITES: u64 = 10_000;
 
-/// Who does the workload.
+/// Whoever sends more requests than this within one virtual second lets no time pass.
+const MAX_REQUESTS_PER_SECOND: u32 = 10_000;
+
+/// The user of the workload.
 const USER: &str = "user";
 
-/// Who runs nodes and the controllers of a control plane.
+/// The user of simulated nodes and control plane controllers.
 const CONTROL_PLANE: &str = "control-plane";
 
-/// What a run consists of.
+/// The state of a run.
 struct World {
     parts: Arc<Parts>,
     cluster: TestCluster,
     began: Instant,
     progress: Mutex<Progress>,
-    /// Told when an invariant is broken.
+    /// Notified when an invariant is violated.
     failed: Notify,
 }
 
-/// How far a run has come.
+/// The progress of a run.
 struct Progress {
     trace: Trace,
     objects: Objects,
@@ -75,25 +79,34 @@ struct Progress {
     failure: Option<Failure>,
     last_change: Instant,
     writes: u64,
+    /// How many requests each user has sent in the current virtual second.
+    asked: BTreeMap<String, Asked>,
+}
+
+/// The requests of one user within one virtual second.
+#[derive(Default)]
+struct Asked {
+    second: u64,
+    requests: u32,
 }
 
 /// A process over all its lives.
 struct Actor {
     life: u32,
-    /// The way to the server of the current life.
+    /// The server connection of the current life.
     line: Line,
     /// Ends the current life; `None` between two.
     crash: Option<oneshot::Sender<Crash>>,
     is_cut_off: bool,
     writes: u64,
-    /// What happens at its writes.
+    /// The faults at its writes.
     at_writes: Vec<Trouble>,
 }
 
-/// How a process ends.
+/// The end of a process.
 struct Crash {
     down: Duration,
-    /// How many revisions the server is behind that it meets afterwards.
+    /// The number of revisions the server lags behind afterwards.
     behind: Option<u64>,
 }
 
@@ -143,7 +156,7 @@ async fn simulate(
     Ok((std::mem::take(&mut progress.trace), progress.failure.take()))
 }
 
-/// Lives of a process, one after the other.
+/// Runs the lives of a process, one after the other.
 async fn live(world: Arc<World>, controller: Controller) {
     let name = &controller.name;
     loop {
@@ -187,6 +200,7 @@ impl World {
             failure: None,
             last_change: began,
             writes: 0,
+            asked: BTreeMap::new(),
         };
         let world = Arc::new(Self {
             parts,
@@ -195,9 +209,9 @@ impl World {
             progress: Mutex::new(progress),
             failed: Notify::new(),
         });
-        // The server must not keep alive what keeps it alive.
+        // Weak: the server must not keep itself alive.
         let observer: Weak<Self> = Arc::downgrade(&world);
-        world.cluster.server().observe_writes(move |observed| {
+        world.cluster.server().observe(move |observed| {
             let world = observer.upgrade();
             world.map_or(Answering::Sent, |world| world.observe(observed))
         });
@@ -209,7 +223,7 @@ impl World {
         Some(Simulator::start(self.outsider(CONTROL_PLANE).client(), options))
     }
 
-    /// Somebody who is spared.
+    /// A process exempt from faults.
     fn outsider(&self, name: &str) -> Process {
         let line = self.cluster.server().connector().line(user_of(name));
         Process::new(name.into(), 1, line)
@@ -238,7 +252,7 @@ impl World {
         }
     }
 
-    /// Waits until nobody has written for a while; false if that does not come in time.
+    /// Waits until there were no writes for a while; false if that takes too long.
     async fn comes_to_rest(&self, deadline: Instant) -> bool {
         loop {
             let (rests_at, all_up) = {
@@ -258,7 +272,7 @@ impl World {
         }
     }
 
-    /// Nothing goes wrong from now on.
+    /// Ends all faults.
     fn heal(&self) {
         self.cluster.faults().clear();
         let mut progress = self.progress(None);
@@ -282,7 +296,7 @@ impl World {
         }
     }
 
-    /// The progress, with everything in its trace that has gone wrong up to now, and a line about somebody.
+    /// The progress, with all faults so far in its trace, and optionally another line.
     fn progress(&self, line: Option<(&str, String)>) -> MutexGuard<'_, Progress> {
         let fired = self.cluster.faults().fired();
         if !fired.is_empty() {
@@ -301,6 +315,10 @@ impl World {
 
     fn observe(&self, observed: Observed<'_>) -> Answering {
         match observed {
+            Observed::Asked { user, request } => {
+                self.asked(user, request);
+                Answering::Sent
+            }
             Observed::Done(write) => self.wrote(write),
             Observed::Refused {
                 user,
@@ -317,7 +335,23 @@ impl World {
         }
     }
 
-    /// A step: notes a write, judges what it led to, and lets happen what is planned for it.
+    /// Ends the run if somebody asks again and again and lets no time pass.
+    fn asked(&self, user: &str, request: &RequestInfo) {
+        let mut progress = self.progress.lock();
+        if progress.count_request(user, self.began.elapsed().as_secs()) <= MAX_REQUESTS_PER_SECOND {
+            return;
+        }
+        let last = format!("{} {}", request.verb, request.path);
+        let line = format!("does not pause: more than {MAX_REQUESTS_PER_SECOND} requests in a second");
+        progress.tell(self.began, user, format!("{line}, the last: {last}"));
+        progress.fail(Failure::HotLoop {
+            who: user.to_owned(),
+            request: last,
+        });
+        self.failed.notify_one();
+    }
+
+    /// Processes a write: records it, checks the invariants, and triggers the faults planned for it.
     fn wrote(&self, write: &Write) -> Answering {
         let mut answering = Answering::Sent;
         let is_heartbeat = self.parts.heartbeats.contains(&write.kind);
@@ -341,7 +375,7 @@ impl World {
         answering
     }
 
-    /// A process starts.
+    /// Starts a life of a process.
     fn begin_life(&self, name: &Arc<str>) -> (Process, oneshot::Receiver<Crash>) {
         let (crash, crashed) = oneshot::channel();
         let line = self.cluster.server().connector().line(user_of(name));
@@ -376,7 +410,7 @@ impl World {
         }
     }
 
-    /// A process meets a server that is behind, for a while.
+    /// Makes a process meet a stale server for a while.
     fn fall_behind(self: &Arc<Self>, name: &Arc<str>, behind: u64) {
         let past = self.cluster.revision().saturating_sub(behind);
         let line = format!("meets a server that is at version {past}");
@@ -398,7 +432,7 @@ impl World {
         });
     }
 
-    /// Plans a fault that does not happen at a write.
+    /// Injects a fault that is not bound to a write.
     fn inject(self: &Arc<Self>, fault: &Fault, tasks: &mut JoinSet<()>) {
         let process = &*fault.process;
         let (request, nth, action) = match fault.trouble {
@@ -419,12 +453,12 @@ impl World {
         });
     }
 
-    /// Plans a fault; there are never as many as a server can have.
+    /// Adds a rule; there are never more than a server allows.
     fn rule(&self, rule: Rule) -> Option<watchkeeper_server::RuleId> {
         self.cluster.faults().inject(rule).ok()
     }
 
-    /// Keeps a process from the server for a while.
+    /// Cuts a process off from the server for a while.
     async fn cut_off(self: Arc<Self>, process: Arc<str>, at: Duration, lasts: Duration, compacts: bool) {
         tokio::time::sleep(at).await;
         let set = |is_cut_off: bool| {
@@ -445,7 +479,7 @@ impl World {
         tokio::time::sleep(lasts).await;
         if compacts {
             let store = self.cluster.server().registry().store();
-            // Of a store in memory that is open.
+            // An open store in memory cannot fail.
             let _ = store.compact(store.current_revision()).await;
         }
         set(false);
@@ -453,7 +487,7 @@ impl World {
 }
 
 impl Progress {
-    /// Adds a line about somebody, until something is found wrong.
+    /// Adds a line about a process, until a failure is found.
     fn tell(&mut self, began: Instant, who: &str, what: impl std::fmt::Display) {
         if self.failure.is_some() {
             return;
@@ -462,6 +496,20 @@ impl Progress {
             Some(actor) => self.trace.push(began, &format!("{who}#{}", actor.life), what),
             None => self.trace.push(began, who, what),
         }
+    }
+
+    /// Counts a request of somebody, and returns how many they have sent in this second.
+    fn count_request(&mut self, user: &str, second: u64) -> u32 {
+        if !self.asked.contains_key(user) {
+            self.asked.insert(user.to_owned(), Asked::default());
+        }
+        let asked = self.asked.get_mut(user);
+        let asked = asked.unwrap_or_else(|| unreachable!("it was inserted above"));
+        if asked.second != second {
+            *asked = Asked { second, requests: 0 };
+        }
+        asked.requests += 1;
+        asked.requests
     }
 
     fn fail(&mut self, failure: Failure) {
@@ -478,7 +526,7 @@ impl Progress {
         State::new(&self.objects, write)
     }
 
-    /// Lets happen what is planned for this write of somebody.
+    /// Triggers the faults planned for this write of a process.
     fn strike(&mut self, began: Instant, who: &str) -> Answering {
         let Some(actor) = self.actors.get_mut(who) else {
             return Answering::Sent;
@@ -505,7 +553,7 @@ impl Progress {
             Some((end, crash)) => {
                 actor.line.set_reach(Reach::Gone);
                 self.tell(began, who, "crashes");
-                // Its task waits for this as long as it has not ended.
+                // Its task waits for this until it has ended.
                 let _ = end.send(crash);
                 Answering::Lost
             }
@@ -518,7 +566,7 @@ impl Progress {
     }
 }
 
-/// The first invariant that does not hold, and why.
+/// The first violated invariant, with its message.
 fn broken(invariants: &[Invariant], state: &State<'_>) -> Option<(String, String)> {
     invariants.iter().find_map(|invariant| {
         let verdict = catch_unwind(AssertUnwindSafe(|| (invariant.holds)(state)));

@@ -1,5 +1,5 @@
-//! `/testing/v1/openapi.json` is true: what it names is served, what it does not name is not, and what is sent and
-//! answered has the form it says.
+//! `/testing/v1/openapi.json` is accurate: the operations it lists are served, others are not, and bodies match its
+//! schemas.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use watchkeeper_server::{Action, Cut, Flow, RequestMatch, Rule, Stale, Verb};
 
 use crate::over_http::{ask, create, get, post, started};
 
-/// The document, to hold answers against.
+/// The document, to check answers against.
 struct Document(Value);
 
-/// What is wrong with a value, if something is.
+/// The error of a value, if there is one.
 type Checked = Result<(), String>;
 
 impl Document {
@@ -22,7 +22,7 @@ impl Document {
         Self(get(client, "openapi.json").await)
     }
 
-    /// Every operation: method, path below `/testing/v1/`, and what is said of it.
+    /// Every operation: method, path below `/testing/v1/`, and its description.
     fn operations(&self) -> Vec<(Method, String, &Value)> {
         let mut operations = Vec::new();
         for (path, methods) in self.0["paths"].as_object().unwrap() {
@@ -41,7 +41,7 @@ impl Document {
         found.unwrap_or_else(|| panic!("{reference} is nowhere"))
     }
 
-    /// Whether a value is as a schema says, as far as these schemas say things.
+    /// Checks a value against a schema, as far as these schemas go.
     fn check(&self, schema: &Value, value: &Value) -> Checked {
         if let Some(reference) = schema["$ref"].as_str() {
             self.check(self.schema(reference), value)?;
@@ -122,7 +122,7 @@ fn check_type(types: &Value, value: &Value) -> Checked {
     }
 }
 
-/// Sends what the document gives as an example, and holds the answer against its schema.
+/// Sends the example of the document, and checks the answer against its schema.
 async fn try_out(
     client: &Client,
     document: &Document,
@@ -159,14 +159,14 @@ async fn what_is_described_is_served_and_nothing_else() {
     .await;
 
     let operations = document.operations();
-    // Reads first: what ends things ends what they show.
+    // Reads first, because the others remove what they show.
     for wanted in [Method::GET, Method::POST, Method::DELETE] {
         for (method, path, operation) in &operations {
             if *method != wanted {
                 continue;
             }
             let path = path.replace("{id}", "1");
-            // The list of faults is cleared before a fault of it is taken back.
+            // The list of faults is cleared before a single fault is removed.
             let put_back = path.starts_with("faults/");
             if put_back {
                 post(&client, "reset", Value::Null).await;

@@ -1,4 +1,4 @@
-//! Faults as a controller's test meets them, through the client.
+//! Faults as seen by a controller's test, through the client.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn whoever_creates_again_after_a_lost_answer_has_two() {
     cluster.faults().inject(lost).unwrap();
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "job-"}});
     let create = async || maps(&cluster).create(&map).await;
-    // What a careless controller does: an error means that nothing happened.
+    // A careless controller: an error means that nothing happened.
     if create().await.is_err() {
         create().await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! What a test cluster promises its tests.
+//! The guarantees of a test cluster.
 
 mod described;
 mod faults;

@@ -1,4 +1,4 @@
-//! The same, driven from outside the process: `/testing/v1/…`.
+//! The same, driven over HTTP: `/testing/v1/…`.
 
 use bytes::Bytes;
 use http::{Method, Request};
@@ -9,7 +9,7 @@ use watchkeeper_testing::{client_of, unlimited};
 
 use crate::support::resource;
 
-/// The most that is read of an answer.
+/// The largest answer that is read.
 const LIMIT: usize = 1 << 20;
 
 pub(crate) async fn started() -> (Handle, Client) {
@@ -83,7 +83,7 @@ async fn a_fault_is_planned_fires_and_is_on_record() {
 
     let forbidden = post(&client, "faults", json!({"action": "forbid"})).await;
     assert!(create(&client, "c").await.unwrap_err().is_forbidden());
-    // The administrator's own way out is troubled by no rule.
+    // No rule affects the testing API itself.
     delete(&client, &format!("faults/{}", forbidden["id"])).await;
     create(&client, "c").await.unwrap();
     let unknown = ask(&client, Method::POST, "faults", json!({"action": "explode"})).await;
@@ -102,7 +102,7 @@ async fn the_clock_is_moved_and_frozen() {
     assert_eq!(frozen["frozen"], true);
     let moved = post(&client, "clock", json!({"advance": "1h30m"})).await;
     assert_eq!(seconds(&moved) - seconds(&frozen), 5400);
-    // The connection has outlived it, and quiet is found although time stands still.
+    // The connection has survived, and idleness is found although time stands still.
     post(&client, "idle", json!({"quiet": "5ms"})).await;
     assert_eq!(seconds(&get(&client, "clock").await), seconds(&moved));
     create(&client, "a").await.unwrap();

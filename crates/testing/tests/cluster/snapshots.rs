@@ -1,4 +1,4 @@
-//! Clusters that are kept, forked, reset and printed.
+//! Clusters that are saved, forked, reset and printed.
 
 use serde_json::json;
 use watchkeeper_meta::PatchKind;
@@ -45,7 +45,7 @@ async fn a_fork_has_what_its_origin_had_and_goes_its_own_way() {
     assert_eq!(names(&maps(&cluster)).await, ["a", "only-here"]);
     assert_eq!(names(&maps(&fork)).await, ["a", "only-there"]);
     assert!(get(&maps(&cluster), "a").await["data"].is_null());
-    // It is the same object there: same uid, and writes that name its version are taken.
+    // It is the same object there: same uid, and writes with its version succeed.
     let uid = async |of: &TestCluster| get(&maps(of), "a").await["metadata"]["uid"].clone();
     assert_eq!(uid(&cluster).await, uid(&fork).await);
     fork.stop().await;
@@ -193,7 +193,7 @@ async fn making_a_fork_writes_nothing() {
     let fork = cluster.fork().await.unwrap();
     let list = maps(&fork).list().await.unwrap();
     assert_eq!(list.items.len(), 100);
-    // The revision is its origin's: nothing was written to make it.
+    // The revision is its origin's: nothing was written to make the fork.
     assert_eq!(fork.revision(), cluster.revision());
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map-0"}});
     let again = maps(&fork).create(&map).await;

@@ -1,4 +1,4 @@
-//! Short ways to a cluster and its objects.
+//! Helpers for clusters and their objects.
 
 use serde_json::{Value, json};
 use watchkeeper_client::DynamicApi;
@@ -6,10 +6,10 @@ use watchkeeper_meta::{Resource, Scope};
 use watchkeeper_testing::{TestCluster, TestOptions};
 use watchkeeper_wire::schema::resources;
 
-/// What paused clusters begin with.
+/// The start time of paused clusters.
 pub(crate) const START: &str = "2030-01-01T00:00:00Z";
 
-/// A cluster whose time is moved.
+/// A cluster with paused time.
 pub(crate) async fn paused() -> TestCluster {
     let options = TestOptions {
         start_time: Some(START.parse().unwrap()),
@@ -19,7 +19,7 @@ pub(crate) async fn paused() -> TestCluster {
     TestCluster::start_with(options).await.unwrap()
 }
 
-/// The built-in resource of a name.
+/// A built-in resource by name.
 pub(crate) fn resource(group: &str, plural: &str) -> Resource {
     let known = resources::all()
         .iter()
@@ -27,7 +27,7 @@ pub(crate) fn resource(group: &str, plural: &str) -> Resource {
     known.unwrap().resource.clone()
 }
 
-/// The objects of a resource in the default namespace, or of the cluster.
+/// The API of a resource in the default namespace, or of a cluster-scoped one.
 pub(crate) fn api(cluster: &TestCluster, group: &str, plural: &str) -> DynamicApi {
     let resource = resource(group, plural);
     let scope = resource.scope;

@@ -40,7 +40,7 @@ async fn time_that_runs_can_be_moved_as_well() {
     let before = cluster.now().seconds;
     cluster.advance(24 * HOUR).await;
     assert!((86_400..86_500).contains(&(cluster.now().seconds - before)));
-    // It runs on, so this ends by itself.
+    // Time runs, so this ends by itself.
     tokio::time::sleep(Duration::from_millis(1)).await;
     cluster.stop().await;
 }
@@ -74,7 +74,7 @@ async fn a_token_expires() {
     cluster.stop().await;
 }
 
-/// A client of whoever has a token.
+/// A client with this token.
 pub(crate) fn client_with(server: &Handle, token: &str) -> Client {
     let connector = server.connector();
     let pipes = InProcess::new(move || {
@@ -127,7 +127,7 @@ async fn a_lease_is_renewed_and_taken_over_by_the_clock() {
     assert!(acquired.starts_with("2030-01-01T00:00:0"), "{acquired}");
     let renewed = lease["spec"]["renewTime"].as_str().unwrap();
     assert!(renewed > "2030-01-01T00:00:55", "{renewed}");
-    // It is gone without a word; the lease runs out.
+    // It crashes without releasing; the lease expires.
     leading.abort();
     let mut second = elect("second");
     let leading = tokio::spawn(async move {
@@ -207,7 +207,7 @@ async fn idle_means_that_every_informer_and_queue_is_drained() {
     let is_seen = |map: &Value| map["metadata"]["labels"]["seen"] == "yes";
     let unseen = list.items.iter().filter(|map| !is_seen(&map.to_value().unwrap()));
     assert_eq!((list.items.len(), unseen.count()), (50, 0));
-    // Nothing comes after.
+    // Nothing follows.
     let settled = reconciles.load(Ordering::Relaxed);
     cluster.run_until_idle().await;
     assert_eq!(reconciles.load(Ordering::Relaxed), settled);

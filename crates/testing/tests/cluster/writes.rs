@@ -1,4 +1,4 @@
-//! Who wrote what.
+//! The record of writes.
 
 use serde_json::json;
 use watchkeeper_client::ClientOptions;

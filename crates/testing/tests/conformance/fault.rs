@@ -1,58 +1,58 @@
-//! What a proxy can do wrong, one thing at a time.
+//! The faults of a proxy, one at a time.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// One way to break a promise.
+/// One way to violate a guarantee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Passes everything on.
     Nothing,
-    /// Ends every watch after some events, as servers may.
+    /// Ends every watch after some events, which is allowed.
     CutsWatches,
     DropsEvents,
     RepeatsEvents,
     SwapsEvents,
     /// Watches stay open and silent.
     Stalls,
-    /// What is new comes as changed.
+    /// New objects are reported as modified.
     WrongType,
-    /// Watches from a version begin now.
+    /// Watches from a version start now.
     ResumesLate,
-    /// Every watch from a version is told that it is gone.
+    /// Every watch from a version gets 410.
     AlwaysGone,
     IgnoresLabelSelectors,
     IgnoresFieldSelectors,
-    /// What leaves a selection comes as changed.
+    /// Objects that leave a selection are reported as modified.
     LeavingIsModified,
     ForgetsBookmarks,
     BookmarksAhead,
     BookmarksBehind,
-    /// The bookmark after the initial events is like any other.
+    /// The bookmark after the initial events lacks its annotation.
     NoEndOfInitialEvents,
     LosesAnInitialEvent,
-    /// Instead of 410 comes a watch from now on.
+    /// A watch from now on instead of 410.
     FreshStreamForGone,
     /// Changes objects on their way to the server.
     TouchesWhatItWrites,
-    /// Lists of now are of long ago.
+    /// Most recent lists are old.
     OldLists,
-    /// Lists of any time have the objects of long ago and the version of now.
+    /// Lists at any version have old objects and the current version.
     MixedLists,
     /// Lists that must not be older than a version are.
     OlderThanAsked,
-    /// Lists of one version are of now.
+    /// Lists at an exact version are current.
     IgnoresExact,
-    /// Lists of the future are of now.
+    /// Lists at a future version are current.
     AnswersFuture,
     /// Every page is the first one.
     IgnoresContinue,
-    /// Later pages are cut out of a list of now.
+    /// Later pages are cut out of a current list.
     PagesOfNow,
 }
 
-/// A query, its values as they were sent.
+/// A query with its raw values.
 #[derive(Clone, Debug)]
 pub(crate) struct Query(Vec<(String, String)>);
 
@@ -101,7 +101,7 @@ impl fmt::Display for Query {
 }
 
 impl Fault {
-    /// What the server is asked instead.
+    /// The query sent to the server instead.
     pub(crate) fn spoil_watch(self, query: &mut Query, now: String) {
         match self {
             Self::ResumesLate if query.has("resourceVersion") => query.set("resourceVersion", now),
@@ -111,7 +111,7 @@ impl Fault {
         }
     }
 
-    /// What the server is asked instead.
+    /// The query sent to the server instead.
     pub(crate) fn spoil_list(self, query: &mut Query) {
         match self {
             Self::IgnoresLabelSelectors => query.remove("labelSelector"),
@@ -133,7 +133,7 @@ impl Fault {
         }
     }
 
-    /// What the client is answered instead, if need be with the first list that ever passed.
+    /// The answer sent to the client instead, if necessary the first list that passed.
     pub(crate) fn spoil_listed(self, asked: &Query, list: &mut Value, first: &Value) {
         let version = list["metadata"]["resourceVersion"].take();
         list["metadata"]["resourceVersion"] = version.clone();
@@ -147,7 +147,7 @@ impl Fault {
                 *list = first.clone()
             }
             Self::PagesOfNow if asked.has("continue") => {
-                // The first page has the first three; the rest is sent at once, and called as old as that one.
+                // The first page has the first three; the rest is sent at once, with the version of that page.
                 list["metadata"]["resourceVersion"] = first["metadata"]["resourceVersion"].clone();
                 list["items"].as_array_mut().unwrap().drain(..3);
             }
@@ -160,7 +160,7 @@ impl Fault {
 pub(crate) struct Events {
     fault: Fault,
     query: Query,
-    /// How many changes have come.
+    /// The number of changes so far.
     count: usize,
     held: Option<Value>,
 }
@@ -175,7 +175,7 @@ impl Events {
         }
     }
 
-    /// What comes instead of an event; `None` ends the stream. `passed` is how many changes have come on all streams.
+    /// The events sent instead; `None` ends the stream. `passed` is the number of changes on all streams.
     pub(crate) fn spoil(&mut self, mut event: Value, passed: usize) -> Option<Vec<Value>> {
         if event["type"] == "BOOKMARK" {
             return Some(self.spoil_bookmark(event));
@@ -214,7 +214,7 @@ impl Events {
         Some(vec![event])
     }
 
-    /// The event that is held back, since no other one comes.
+    /// The event held back, if no other one follows.
     pub(crate) fn release(&mut self) -> Option<Value> {
         self.held.take()
     }

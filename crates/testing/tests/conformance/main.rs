@@ -1,5 +1,5 @@
-//! The conformance kit, tried: the embedded server keeps every promise, and for each promise there is a proxy that
-//! breaks it and is found out.
+//! Tests of the conformance kit: the embedded server passes every check, and for each check a faulty proxy is
+//! detected.
 
 mod fault;
 mod proxy;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::future::pending;
 use std::time::Duration;
 
-use watchkeeper_conformance::{Check, Options, Outcome, Report, run};
+use watchkeeper_conformance::{Check, CustomKind, Options, Outcome, Report, run};
 use watchkeeper_testing::{TestCluster, TestOptions};
 
 use fault::Fault;
@@ -19,7 +19,7 @@ async fn cluster() -> TestCluster {
         ..TestOptions::default()
     };
     let cluster = TestCluster::start_with(options).await.unwrap();
-    // Whoever asks for the beginning of time is told that it is gone.
+    // A watch from version 1 gets 410.
     let store = cluster.server().registry().store();
     store.compact(store.current_revision()).await.unwrap();
     cluster
@@ -99,14 +99,14 @@ async fn dropped_events_are_found() {
 
 #[tokio::test]
 async fn repeated_events_are_found() {
-    // An event that comes again after a bookmark belies that, too.
+    // An event repeated after a bookmark violates that, too.
     let also = [Check::Bookmarkable, Check::StreamingList, Check::NoOp];
     finds(Fault::RepeatsEvents, Check::Unique, &also).await;
 }
 
 #[tokio::test]
 async fn swapped_events_are_found() {
-    // A watcher that stops between the two goes on behind both.
+    // A watcher that stops between the two resumes after both.
     finds(Fault::SwapsEvents, Check::Ordered, WATCHES).await;
 }
 
@@ -187,6 +187,21 @@ async fn lists_of_the_wrong_version_are_found() {
 async fn pages_of_different_lists_are_found() {
     finds(Fault::IgnoresContinue, Check::Pagination, &[]).await;
     finds(Fault::PagesOfNow, Check::Pagination, &[]).await;
+}
+
+#[tokio::test]
+async fn a_custom_kind_is_served_with_every_promise() {
+    let cluster = cluster().await;
+    let custom = CustomKind::install(cluster.client()).await.unwrap();
+    let options = Options {
+        kind: custom.kind().clone(),
+        ..Options::default()
+    };
+    let report = run(cluster.client(), "default", &options, pending(), |_| ()).await;
+    let told: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+    assert!(report.passed() && report.count("skipped") == 0, "{told:#?}");
+    assert_eq!(custom.remove().await, None);
+    cluster.stop().await;
 }
 
 #[tokio::test]

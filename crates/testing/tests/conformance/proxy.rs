@@ -24,7 +24,7 @@ use watchkeeper_testing::{TestCluster, unlimited};
 
 use crate::fault::{Events, Fault, Query};
 
-/// An event is held back for another one no longer than this.
+/// The longest time an event is held back for another one.
 const LONGEST_HOLD: Duration = Duration::from_secs(1);
 
 type Body = BoxBody<Bytes, Infallible>;
@@ -36,7 +36,7 @@ pub(crate) struct Proxy {
     memory: Mutex<Memory>,
 }
 
-/// What the proxy has seen pass.
+/// Data the proxy has seen.
 #[derive(Default)]
 struct Memory {
     /// The first list that passed.
@@ -68,7 +68,7 @@ impl Proxy {
             let proxy = self.clone();
             async move { Ok::<_, Infallible>(proxy.respond(request).await) }
         });
-        // A client that hangs up is no news.
+        // A client that disconnects is not an error.
         let _ = auto::Builder::new(TokioExecutor::new())
             .serve_connection(TokioIo::new(io), service)
             .await;
@@ -77,7 +77,7 @@ impl Proxy {
     async fn respond(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
         let (mut parts, body) = request.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
-        // The connection to the server speaks HTTP/1.1, which has no authority in its target.
+        // The connection to the server is HTTP/1.1, whose request target has no authority.
         let path = parts.uri.path().to_owned();
         let mut query = Query::parse(parts.uri.query().unwrap_or_default());
         parts.version = http::Version::HTTP_11;
@@ -129,7 +129,7 @@ impl Proxy {
         (status, serde_json::from_slice(&body).unwrap())
     }
 
-    /// The version of now.
+    /// The current version.
     async fn current(&self, parts: &http::request::Parts, path: &str) -> String {
         let (_, list) = self.read(parts, path, &Query::parse("limit=1")).await;
         list["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
@@ -213,7 +213,7 @@ impl Proxy {
         response
     }
 
-    /// How many changes have passed, on all streams together.
+    /// The number of changes on all streams.
     fn count(&self, event: &Value) -> usize {
         let mut memory = self.memory.lock().unwrap();
         memory.events += usize::from(event["type"] != "BOOKMARK");

@@ -1,4 +1,4 @@
-//! A finalizer that is removed before the work is done: after a crash, nobody knows any more what there is to clean up.
+//! A finalizer removed before the clean-up: after a crash, nobody knows what to clean up.
 
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn no_bucket_is_left_over(state: &State<'_>) -> Result<(), String> {
     }
 }
 
-/// Something outside of the cluster, which no garbage collector knows: a config map stands for it.
+/// A resource outside of the cluster, unknown to the garbage collector, represented by a config map.
 async fn make_bucket(client: &Client, task: &Value) -> Result<(), Error> {
     let bucket = json!({
         "apiVersion": "v1",
@@ -43,7 +43,7 @@ async fn delete_bucket(client: &Client, task: &Value) -> Result<(), Error> {
     or_gone(maps(client).delete(uid(task)).await)
 }
 
-/// Replaces the finalizers of the task that was read, not of one that came later under its name.
+/// Replaces the finalizers of the task that was read, not of a later one of that name.
 async fn set_finalizers(client: &Client, task: &Value, finalizers: &[&str]) -> Result<(), Error> {
     let patch = json!({"metadata": {
         "uid": uid(task),
@@ -56,7 +56,7 @@ async fn set_finalizers(client: &Client, task: &Value, finalizers: &[&str]) -> R
         .map(drop)
 }
 
-/// Decides by the task as it is, not as it is cached: who makes a bucket for a task of the past makes it for ever.
+/// Decides by the current task, not the cached one: a bucket for a deleted task would stay forever.
 async fn reconcile(client: Client, cached: Value, removes_first: bool) -> Result<(), Error> {
     let Some(task) = tasks(&client).find(name(&cached)).await? else {
         return Ok(());

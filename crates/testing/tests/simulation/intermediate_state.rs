@@ -1,4 +1,4 @@
-//! A crash between two writes leaves a state that the controller has never seen: a task that is starting, without a pod.
+//! A crash between two writes leaves a state the controller never expected: a starting task without a pod.
 
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ async fn note_start(client: &Client, task: &Value) -> Result<(), Error> {
     status.patch(name(task), PatchKind::Merge, &patch).await.map(drop)
 }
 
-/// A task that is starting has been started, it thinks.
+/// Assumes that a starting task was started.
 async fn careless(client: Client, task: Value) -> Result<(), Error> {
     if task["status"]["phase"].is_null() {
         note_start(&client, &task).await?;
@@ -32,7 +32,7 @@ async fn careless(client: Client, task: Value) -> Result<(), Error> {
     Ok(())
 }
 
-/// Looks for the pod, not for the note.
+/// Looks for the pod, not at the phase.
 async fn careful(client: Client, task: Value) -> Result<(), Error> {
     or_exists(pods(&client).create(&pod_of(&task)).await)?;
     match task["status"]["phase"].is_null() {
@@ -46,7 +46,7 @@ fn a_crash_between_two_writes_is_found() {
     let simulation = simulation(|client, task| careless(client, task).boxed());
     let found = finds(&simulation, "eventually \"every task has its pod\"", "starter at");
     assert!(found.to_string().contains("starter#1"), "{found}");
-    // Whatever came first: a crash between the two writes for the task that stays is one of those that do it.
+    // Whatever was found first: a crash between the two writes for the remaining task also reproduces it.
     let crash = "1: crash starter at write 5 for 0s".parse().unwrap();
     let told = simulation.run(&crash);
     let trace = told.trace.to_string();

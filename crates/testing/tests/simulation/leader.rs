@@ -1,4 +1,4 @@
-//! Failover: a leader that was cut off goes on working beside its successor.
+//! Failover: a leader that was cut off continues to work beside its successor.
 
 use std::time::Duration;
 
@@ -49,14 +49,14 @@ async fn boss(process: Process, stops: bool) {
     let work = async || match stops {
         // Dropped when the lease is lost.
         true => count(client, name).await,
-        // Once begun, it is not told.
+        // Continues after the lease is lost.
         false => {
             tokio::spawn(count(client, name));
             std::future::pending().await
         }
     };
     elector.lead(work, std::future::pending()).await;
-    // Whoever loses the lease starts again.
+    // A replica that loses the lease starts again.
     if !stops {
         std::future::pending().await
     }

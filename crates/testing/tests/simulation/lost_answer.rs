@@ -23,7 +23,7 @@ fn simulation(reconcile: Reconcile) -> Simulation {
         .eventually("every task has its pod", every_task_has_its_pod)
 }
 
-/// An error means that nothing has happened, it thinks.
+/// Assumes that an error means that nothing has happened.
 async fn careless(client: Client, task: Value) -> Result<(), Error> {
     let pods = pods(&client);
     let there = pods.list().await?;
@@ -41,7 +41,7 @@ async fn careless(client: Client, task: Value) -> Result<(), Error> {
     Ok(())
 }
 
-/// The name follows from the task: the second pod would be the first.
+/// The name is derived from the task: a second pod would have the same name.
 async fn careful(client: Client, task: Value) -> Result<(), Error> {
     or_exists(pods(&client).create(&pod_of(&task)).await)
 }

@@ -1,7 +1,6 @@
-//! Simulations: the classic bugs of controllers are found, their corrections are not found wanting, and every run can be
-//! repeated.
+//! Simulations: classic controller bugs are found, corrected controllers pass, and every run is reproducible.
 //!
-//! Each of the files tells one bug: a careless controller that has it, and a careful one that has not.
+//! Each file has one bug: a careless controller with it, and a careful one without.
 
 mod finalizer;
 mod intermediate_state;

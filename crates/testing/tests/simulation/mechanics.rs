@@ -1,4 +1,4 @@
-//! What every simulation promises: repeatable runs, crashes that leave nobody behind, reports that can be used.
+//! The guarantees of every simulation: reproducible runs, crashes that leave nothing behind, useful reports.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use watchkeeper_meta::PatchKind;
 use watchkeeper_testing::Simulation;
 use watchkeeper_testing::simulation::{Failure, FaultOptions, Plan, Process};
 
-use crate::support::{maps, or_exists, pod_of, pods, reconciles, tasks_come_and_go};
+use crate::support::{SEARCHED, maps, or_exists, pod_of, pods, reconciles, tasks_come_and_go};
 
 fn map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
@@ -55,7 +55,7 @@ fn another_simulation_of_the_same_parts_gives_the_same_trace() {
 
 #[test]
 fn a_process_that_crashed_writes_no_more_whatever_it_left_behind() {
-    // It begins a task that nobody ends, and writes its life in every second.
+    // Spawns an endless task that writes its life number every second.
     let leaves_tasks = |process: Process| async move {
         let (client, life) = (process.client(), process.life());
         tokio::spawn(async move {
@@ -131,24 +131,66 @@ fn a_run_that_cannot_begin_or_end_says_so() {
     let panics = Simulation::new().workload(async |_: Process, _: Rng| panic!("a user"));
     assert_eq!(failure(panics), Failure::Workload("a user".to_owned()));
 
-    let restless = Simulation::new().controller("restless", |process| write_every(process, 30));
+    let restless = Simulation::new().controller("restless", |process| {
+        write_every(process, Duration::from_secs(30))
+    });
     assert_eq!(failure(restless), Failure::Restless);
 
-    let runaway = Simulation::new().controller("runaway", |process| write_every(process, 0));
+    let runaway = Simulation::new().controller("runaway", |process| {
+        write_every(process, Duration::from_millis(100))
+    });
     assert!(matches!(failure(runaway), Failure::Runaway { .. }));
+
+    let polls = Simulation::new().controller("polls", |process| async move {
+        let maps = maps(&process.client());
+        while maps.get("a").await.is_err() {}
+    });
+    let run = polls.run(&Plan::default());
+    let last = "get /api/v1/namespaces/default/configmaps/a";
+    let expected = format!("polls sends requests without a pause, the last: {last}");
+    assert_eq!(run.failure.unwrap().to_string(), expected);
+    let line = run.trace.lines().last().unwrap();
+    assert!(line.contains("polls#1        does not pause"), "{line}");
 
     let never = Simulation::new().eventually("never", |_| Err("as it says".to_owned()));
     assert_eq!(failure(never).to_string(), "eventually \"never\": as it says");
 }
 
-async fn write_every(process: Process, seconds: u64) {
+async fn write_every(process: Process, pause: Duration) {
     let maps = maps(&process.client());
     or_exists(maps.create(&map("a")).await).unwrap();
     for number in 0_u64.. {
         let patch = json!({"data": {"number": number.to_string()}});
         maps.patch("a", PatchKind::Merge, &patch).await.unwrap();
-        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        tokio::time::sleep(pause).await;
     }
+}
+
+#[test]
+fn a_finding_names_the_earliest_point_that_will_do() {
+    let writer = |process: Process| async move {
+        for number in 0..20 {
+            let name = format!("life-{}-{number}", process.life());
+            let _ = maps(&process.client()).create(&map(&name)).await;
+        }
+        std::future::pending().await
+    };
+    let is_of = |life: &str, name: &str| name.starts_with(&format!("life-{life}-"));
+    let simulation = Simulation::new().controller("writer", writer).always(
+        "no second life after three writes",
+        move |state| {
+            let second = state.write().is_some_and(|write| is_of("2", &write.name));
+            let maps = state.all("ConfigMap").into_iter();
+            let first = maps.filter(|map| is_of("1", map["metadata"]["name"].as_str().unwrap_or_default()));
+            match second && first.count() >= 3 {
+                true => Err("it lives again".to_owned()),
+                false => Ok(()),
+            }
+        },
+    );
+    let found = simulation.search(0..SEARCHED).expect("a seed that fails");
+    let plan = found.run.plan.to_string();
+    assert!(plan.ends_with(": crash writer at write 3 for 0s"), "{plan}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A controller that is started again reads a list from the past: it takes the pod of a new task for an orphan.
+//! A restarted controller reads an old list and takes the pod of a new task for an orphan.
 
 use std::time::Duration;
 
@@ -22,17 +22,17 @@ fn simulation(asks_again: bool) -> Simulation {
         .eventually("no pod is left over", invariants::no_orphans("Pod"))
 }
 
-/// Looks every few seconds.
+/// Checks every few seconds.
 async fn keeper(process: Process, asks_again: bool) {
     let client = process.client();
     loop {
-        // What fails is done with the next look.
+        // A failure is corrected by the next check.
         let _ = keep(&client, asks_again).await;
         tokio::time::sleep(Duration::from_secs(5)).await;
     }
 }
 
-/// Creates the pods that are missing, and deletes those whose task is gone.
+/// Creates missing pods, and deletes those of deleted tasks.
 async fn keep(client: &Client, asks_again: bool) -> Result<(), Error> {
     let cached = ListOptions {
         resource_version: ResourceVersion::new("0"),
@@ -54,7 +54,7 @@ async fn keep(client: &Client, asks_again: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the task of a pod is there, by the server's newest knowledge.
+/// True if the task of a pod exists, by the most recent state.
 async fn is_alive(client: &Client, pod: &Value) -> Result<bool, Error> {
     let task = text(pod, "/metadata/ownerReferences/0/name");
     let found = tasks(client).find(task).await?;

@@ -1,4 +1,4 @@
-//! A status that is written from a stale cache: what the controller says it has seen goes back.
+//! A status written from a stale cache: the observed generation goes back.
 
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};

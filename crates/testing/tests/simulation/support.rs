@@ -1,4 +1,4 @@
-//! Tasks and pods, a workload on them, and the ways to write controllers that the tests share.
+//! Tasks and pods, a workload on them, and helpers for controllers.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_runtime::watcher::{Config, ListSemantic};
 use watchkeeper_testing::simulation::{Finding, Process, Simulation, State};
 
-/// How many seeds a careful controller is put through.
+/// The number of seeds a careful controller must pass.
 pub(crate) const SEEDS: u64 = 30;
 
-/// How many seeds are looked through for a bug.
+/// The number of seeds searched for a bug.
 pub(crate) const SEARCHED: u64 = 2000;
 
 const TASKS: &str = "
@@ -39,12 +39,12 @@ spec:
           status: {type: object, x-kubernetes-preserve-unknown-fields: true}
 ";
 
-/// A cluster with tasks that come, change and go.
+/// A cluster with tasks that are created, changed and deleted.
 pub(crate) fn tasks_come_and_go() -> Simulation {
     Simulation::new().manifest(TASKS).workload(come_and_go)
 }
 
-/// Finds a bug, and checks that the report says what it takes.
+/// Finds a bug, and checks that the report names its cause.
 pub(crate) fn finds(simulation: &Simulation, failure: &str, fault: &str) -> Finding {
     let found = simulation.search(0..SEARCHED).expect("a seed that fails");
     let told = found.to_string();
@@ -95,7 +95,7 @@ impl Reconciler for Each {
     }
 }
 
-/// Reconciles tasks from a cache that begins with whatever the server has at hand, as client-go's did.
+/// Reconciles tasks from a cache whose first list may be old (`resourceVersion=0`), as in client-go.
 pub(crate) async fn reconciles(process: Process, reconcile: Reconcile) {
     let config = Config {
         list_semantic: ListSemantic::Any,
@@ -175,12 +175,12 @@ pub(crate) fn pod_of(task: &Value) -> Value {
     })
 }
 
-/// The uid of the task that a pod belongs to.
+/// The uid of a pod's task.
 pub(crate) fn owner(pod: &Value) -> &str {
     text(pod, "/metadata/ownerReferences/0/uid")
 }
 
-/// What was to be created is there, whoever has created it.
+/// Ignores that an object exists already.
 pub(crate) fn or_exists<T>(created: Result<T, Error>) -> Result<(), Error> {
     match created {
         Err(error) if !error.is_already_exists() => Err(error),
@@ -188,7 +188,7 @@ pub(crate) fn or_exists<T>(created: Result<T, Error>) -> Result<(), Error> {
     }
 }
 
-/// What was to be deleted is gone, whoever has deleted it.
+/// Ignores that an object is already gone.
 pub(crate) fn or_gone<T>(deleted: Result<T, Error>) -> Result<(), Error> {
     match deleted {
         Err(error) if !error.is_not_found() => Err(error),
@@ -196,7 +196,7 @@ pub(crate) fn or_gone<T>(deleted: Result<T, Error>) -> Result<(), Error> {
     }
 }
 
-/// Every task has a pod of its own.
+/// Every task has its own pod.
 pub(crate) fn every_task_has_its_pod(state: &State<'_>) -> Result<(), String> {
     let pods = state.all("Pod");
     let has_pod = |task: &&Value| pods.iter().any(|pod| owner(pod) == uid(task));

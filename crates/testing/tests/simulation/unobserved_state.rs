@@ -1,4 +1,4 @@
-//! A task is deleted while nobody watches: a controller that waits for the event waits for ever.
+//! A task is deleted while nobody watches: a controller that waits for the event waits forever.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn simulation(compares: bool) -> Simulation {
 async fn cleaner(process: Process, compares: bool) {
     let client = process.client();
     loop {
-        // Whatever ends a watch, it begins again with a list.
+        // After a watch ends, it starts again with a list.
         let _ = list_and_watch(&client, compares).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
@@ -57,8 +57,7 @@ async fn start(client: &Client, task: &Object) -> Result<(), Error> {
     or_exists(pods(client).create(&pod_of(&task)).await)
 }
 
-/// Deletes what belongs to tasks that are gone. The list is not from the past, so what is not in it is gone, unless it
-/// came later.
+/// Deletes the pods of deleted tasks. The list is current, so a task that is not in it was deleted or created later.
 async fn delete_orphans(client: &Client, known: &[Object]) -> Result<(), Error> {
     let known: Vec<_> = known.iter().map(|task| task.to_value().expect("JSON")).collect();
     for pod in pods(client).list().await?.items {

@@ -1,0 +1,98 @@
+//! A cluster whose past is a recording: an incident becomes a test.
+//!
+//! ```no_run
+//! use watchkeeper_testing::TestCluster;
+//! use watchkeeper_testing::replay::{Moment, ReplayOptions, Speed};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let before = ReplayOptions {
+//!     at: Moment::Time("2026-11-17T12:00:00Z".parse()?),
+//!     ..Default::default()
+//! };
+//! let cluster = TestCluster::replay("tests/incident.rec", before).await?;
+//! // A controller that is started now sees the cluster as it was, at that time of day; then the rest happens.
+//! cluster.play(Speed::Max).await?;
+//! # cluster.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::path::PathBuf;
+
+use futures_util::future::BoxFuture;
+use watchkeeper_recording::Recording;
+use watchkeeper_replay::{Replay, ReplayError};
+
+use crate::snapshot::Snapshot;
+use crate::{TestCluster, TestClusterError};
+
+pub use watchkeeper_recording::Moment;
+pub use watchkeeper_replay::{Played, Speed};
+
+/// Which part of a recording is replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplayOptions {
+    /// The cluster begins here; at the end by default.
+    pub at: Moment,
+    /// What is played ends here.
+    pub until: Moment,
+    /// Time is virtual, as with [`TestOptions::paused`](crate::TestOptions::paused). Yes by default.
+    pub paused: bool,
+}
+
+impl Default for ReplayOptions {
+    fn default() -> Self {
+        Self {
+            at: Moment::End,
+            until: Moment::End,
+            paused: true,
+        }
+    }
+}
+
+impl TestCluster {
+    /// A cluster whose past is a recording, with its original versions, uids and times, and whose clock shows the time of
+    /// the recording. It can be written to: that is where its own history begins.
+    pub fn replay(
+        path: impl Into<PathBuf>,
+        options: ReplayOptions,
+    ) -> BoxFuture<'static, Result<Self, TestClusterError>> {
+        let path = path.into();
+        Box::pin(async move {
+            let recording = Recording::open(path).map_err(ReplayError::from)?;
+            let replay = Replay::load(&recording, &options.at).await?;
+            if options.paused {
+                watchkeeper_clock::moving::pause();
+            }
+            let clock = watchkeeper_clock::set(replay.time().into());
+            let server = replay.server().write_log(true).start().await?;
+            let beginning = Snapshot(replay.snapshot().clone());
+            let mut cluster = Self::around(server, beginning, None)?;
+            cluster.player = tokio::sync::Mutex::new(Some(replay.player(&options.until)));
+            cluster._clock = Some(clock);
+            Ok(cluster)
+        })
+    }
+
+    /// Plays the rest of the recording, at a speed. Returns [`Played::Forked`] once anybody has written to the cluster:
+    /// what was recorded after that did not happen here. A cluster that replays nothing has nothing to play.
+    pub fn play(&self, speed: Speed) -> BoxFuture<'_, Result<Played, TestClusterError>> {
+        Box::pin(async move {
+            match &mut *self.player.lock().await {
+                Some(player) => Ok(player.play(self.server().registry(), speed).await?),
+                None => Ok(Played::Ended),
+            }
+        })
+    }
+
+    /// Plays the changes of the next recorded version.
+    pub fn play_step(&self) -> BoxFuture<'_, Result<Played, TestClusterError>> {
+        Box::pin(async move {
+            match &mut *self.player.lock().await {
+                Some(player) => Ok(player.step(self.server().registry()).await?),
+                None => Ok(Played::Ended),
+            }
+        })
+    }
+}
