@@ -1,52 +1,52 @@
-//! The checks: their names, and the promise each of them is about.
+//! The checks: their names, and the guarantee each of them verifies.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// A promise that is judged on its own.
+/// A guarantee that is checked on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Check {
-    /// Events come in the order of their versions.
+    /// Events are ordered by version.
     Ordered,
-    /// No change comes twice.
+    /// No change is delivered twice.
     Unique,
     /// No change is missing.
     GapFree,
-    /// A watch goes on where another one ended.
+    /// A watch continues where another one ended.
     Resumable,
-    /// Events show what happened.
+    /// Events show the actual changes.
     Faithful,
     /// Selection by label.
     LabelSelector,
     /// Selection by field.
     FieldSelector,
-    /// Bookmarks are true.
+    /// Bookmarks are correct.
     Bookmarkable,
-    /// Bookmarks come.
+    /// Bookmarks are sent.
     BookmarkSent,
-    /// A watch that begins with a list.
+    /// A watch that starts with a list.
     StreamingList,
-    /// A version that is too old.
+    /// An expired version.
     Expired,
-    /// A write that changes nothing.
+    /// A write without a change.
     NoOp,
-    /// A list of now.
+    /// The most recent list.
     ListLatest,
-    /// A list of any time.
+    /// A list at any version.
     ListAny,
-    /// A list that is new enough.
+    /// A list not older than a version.
     ListNotOlderThan,
-    /// A list of one version.
+    /// A list at an exact version.
     ListExact,
-    /// A list of a version that is not there yet.
+    /// A list at a version not reached yet.
     ListFuture,
-    /// A list in pages.
+    /// A paginated list.
     Pagination,
 }
 
-/// A name that no check has.
+/// An unknown check.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no check {0:?}")]
 pub struct UnknownCheck(String);
@@ -98,7 +98,7 @@ impl Check {
         }
     }
 
-    /// What a server promises.
+    /// The guarantee.
     pub fn promise(self) -> &'static str {
         match self {
             Self::Ordered => "the events of a watch come in the order of their resourceVersions",

@@ -1,4 +1,4 @@
-//! Runs the checks: one after the other, each with objects of its own, each within its time.
+//! Runs the checks one after the other, each with its own objects and time limit.
 
 mod bookmarks;
 mod expired;
@@ -14,23 +14,25 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Either, FusedFuture as _, select};
 use tokio::time::{Instant, timeout};
 use watchkeeper_client::Client;
+use watchkeeper_meta::Resource;
 
 use crate::check::Check;
 use crate::objects::{Objects, Stop};
 use crate::report::{Finding, Outcome, Report};
 
-/// How to judge.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which checks; empty for all.
+    /// The checks to run; empty for all.
     pub checks: Vec<Check>,
     /// The seed of the writes.
     pub seed: u64,
-    /// How long to wait for an event that must come. Ten seconds: far more than any server needs, and bearable if it
-    /// never comes.
+    /// The time to wait for an event that must come: far more than any server needs, and bearable if it never comes.
     pub patience: Duration,
-    /// How long one check may take in all.
+    /// The time limit of one check.
     pub limit: Duration,
+    /// The kind of the objects: namespaced, and with a free `data` of texts. ConfigMaps, unless it is said.
+    pub kind: Resource,
 }
 
 impl Default for Options {
@@ -40,6 +42,7 @@ impl Default for Options {
             seed: 1,
             patience: Duration::from_secs(10),
             limit: Duration::from_secs(60),
+            kind: Resource::namespaced("", "v1", "ConfigMap", "configmaps"),
         }
     }
 }
@@ -52,7 +55,7 @@ impl Options {
 
 type Verdicts = Vec<(Check, Result<(), Stop>)>;
 
-/// Checks that judge one run together.
+/// Checks that evaluate the same run.
 struct Scenario {
     checks: &'static [Check],
     run: for<'a> fn(&'a mut Objects, &'a Options) -> BoxFuture<'a, Result<Verdicts, Stop>>,
@@ -105,8 +108,8 @@ const SCENARIOS: [Scenario; 11] = [
     },
 ];
 
-/// Judges the server behind a client, with objects in one namespace. `found` hears of every check as it ends. Once
-/// `stop` is ready, the check at hand is given up, its objects are deleted, and no other one begins.
+/// Checks the server of a client, with objects in one namespace. `found` is called with every result. When `stop`
+/// completes, the current check is cancelled, its objects are deleted, and no other one starts.
 pub async fn run(
     client: &Client,
     namespace: &str,
@@ -128,7 +131,7 @@ pub async fn run(
             continue;
         }
         let began = Instant::now();
-        let mut objects = Objects::new(client, namespace);
+        let mut objects = Objects::new(client, namespace, &options.kind);
         let ended = match stop.is_terminated() {
             true => Err(interrupted()),
             false => judge(&scenario, &mut objects, options, stop.as_mut()).await,
@@ -150,7 +153,7 @@ pub async fn run(
     report
 }
 
-/// Runs a scenario within its time.
+/// Runs a scenario within its time limit.
 async fn judge(
     scenario: &Scenario,
     objects: &mut Objects,
@@ -174,7 +177,7 @@ async fn clean_up(objects: Objects, limit: Duration) -> Vec<String> {
     left.unwrap_or_else(|_| vec![format!("what could not be deleted within {limit:?}")])
 }
 
-/// What a run means for one of its checks. A run that ended early means the same for all of them.
+/// The outcome of a run for one of its checks. A run that ended early has the same outcome for all of them.
 fn outcome(check: Check, ended: &Result<Verdicts, Stop>) -> Outcome {
     let stop = match ended {
         Err(stop) => stop,
@@ -195,7 +198,7 @@ fn outcome(check: Check, ended: &Result<Verdicts, Stop>) -> Outcome {
     }
 }
 
-/// The one check of a scenario was kept.
+/// The only check of a scenario has passed.
 fn kept(check: Check) -> Result<Verdicts, Stop> {
     Ok(vec![(check, Ok(()))])
 }

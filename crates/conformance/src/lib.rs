@@ -1,11 +1,11 @@
-//! Judges whether an API server, or a proxy in front of one, keeps the promises of Kubernetes' list and watch.
+//! Checks whether an API server, or a proxy in front of one, keeps the guarantees of Kubernetes' list and watch.
 //!
 //! ```text
 //! a client and a namespace ▶ seeded writes (the truth) + what lists and watches showed ▶ promises ▶ report
 //! ```
-//! The kit writes ConfigMaps of its own, reads them back through lists and watches, and compares what it was shown with
-//! what it wrote. It needs the rights to get, list, watch, create, update and delete ConfigMaps in one namespace. It
-//! touches no object that it has not created, deletes those it has, even when it is stopped, and every check ends within
+//! The kit writes its own ConfigMaps (or objects of [another kind](Options::kind)), reads them back through lists and
+//! watches, and compares the result with what it wrote. It needs permission to get, list, watch, create, update and delete
+//! them in one namespace. It touches no other objects, deletes its own even when it is stopped, and every check ends within
 //! [`Options::limit`].
 //!
 //! ```
@@ -18,15 +18,16 @@
 //! # }
 //! ```
 //!
-//! - [`Check`]: the promises, by name.
+//! - [`Check`]: the guarantees, by name.
 //! - [`promises`]: those of a watch as pure functions over recorded histories, for histories from anywhere.
-//! - [`Report`]: what came of each check, and what was seen instead.
+//! - [`Report`]: the outcome of each check, and what was seen instead.
 //!
-//! A promise about time is not made by Kubernetes and not judged here; patience is only where the kit stops waiting.
-//! Versions are compared as numbers, which Kubernetes allows since v1.35 and every server of it has always had.
+//! Kubernetes makes no guarantee about time, and none is checked; patience is only where the kit stops waiting.
+//! Versions are compared as numbers, which Kubernetes allows since v1.35 and all its servers have always used.
 
 mod check;
 mod checks;
+mod custom_kind;
 mod objects;
 pub mod promises;
 mod report;
@@ -34,4 +35,5 @@ mod watcher;
 
 pub use check::{Check, UnknownCheck};
 pub use checks::{Options, run};
+pub use custom_kind::CustomKind;
 pub use report::{Finding, Outcome, Report};

@@ -1,7 +1,7 @@
-//! The objects of one check: ConfigMaps that nobody else writes, and the truth about them.
+//! The objects of one check, which nobody else writes, and the record of their changes.
 //!
-//! In flow writes; out flow requests, and a [`Change`] for each of them. The answer to a deletion has no version, so
-//! that of a deletion is known to lie between the writes before and after it, until a watcher is told more:
+//! Each write is recorded as a [`Change`]. The answer to a delete has no version, so the version of a delete is only
+//! known to lie between the writes before and after it, until a watcher sees the event:
 //!
 //! ```text
 //! update a ▶ 7     delete a ▶ ?     update b ▶ 12      the deletion is at 8, 9, 10 or 11: taken to be at 11
@@ -12,53 +12,54 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use watchkeeper_client::{Client, DynamicApi, Error};
-use watchkeeper_meta::{FieldSelector, LabelSelector, ListOptions, Resource, ResourceVersion, Scope};
+use watchkeeper_meta::{FieldSelector, LabelSelector, ListOptions, Resource, ResourceVersion};
 
 use crate::promises::{Change, History, Kind, Seen, Selection, State, objects_at, same};
 
-/// Tells the objects of one check from everything else.
+/// Marks the objects of one check.
 const RUN_LABEL: &str = "watchkeeper.dev/conformance";
-/// What label selectors select by.
+/// The label that selectors use.
 const COLOUR_LABEL: &str = "watchkeeper.dev/colour";
 
-/// Enough that half an object would show.
+/// Large enough that a truncated object would show.
 const REPETITIONS: usize = 50;
 
-/// Why a check ended early.
+/// The reason a check ended early.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The promise is broken; this is what was seen.
+    /// The guarantee is violated; the text says what was seen.
     Broken(String),
-    /// The promise cannot be judged, and why.
+    /// The guarantee cannot be checked, with the reason.
     Skipped(String),
 }
 
 /// The objects of one check.
 pub(crate) struct Objects {
     pub(crate) api: DynamicApi,
+    kind: Resource,
     run: String,
     truth: Vec<Change>,
     live: BTreeMap<String, Live>,
-    /// Deletions whose version is not known, by their place in the truth: after the first and before the second.
+    /// Deletes of unknown version, by their index in the record: after the first and before the second version.
     unsettled: BTreeMap<usize, (u64, u64)>,
     /// Every name ever written, so that nothing is left behind whatever the answers say.
     written: BTreeSet<String>,
     count: u64,
 }
 
-/// An object as it is.
+/// The current state of an object.
 #[derive(Clone)]
 struct Live {
     state: State,
     version: u64,
 }
 
-/// A list, as far as it is about our objects.
+/// The part of a list that is about our objects.
 pub(crate) struct Listed {
     pub(crate) version: u64,
     pub(crate) objects: BTreeMap<String, State>,
     pub(crate) continue_token: String,
-    /// What is wrong with it whatever the truth is.
+    /// An error in the list itself.
     wrong: Option<String>,
 }
 
@@ -75,20 +76,14 @@ impl From<String> for Stop {
 }
 
 impl Objects {
-    /// None yet, in this namespace.
-    pub(crate) fn new(client: &Client, namespace: &str) -> Self {
-        let config_maps = Resource {
-            group: "".into(),
-            version: "v1".into(),
-            kind: "ConfigMap".into(),
-            plural: "configmaps".into(),
-            scope: Scope::Namespaced,
-        };
-        // JSON is what every server and every proxy has.
-        let api = client.dynamic(config_maps).namespace(namespace).json_only();
+    /// Without objects, in this namespace.
+    pub(crate) fn new(client: &Client, namespace: &str, kind: &Resource) -> Self {
+        // JSON is supported by every server and proxy.
+        let api = client.dynamic(kind.clone()).namespace(namespace).json_only();
         Self {
             api,
-            // Not from the seed: two runs in one namespace must not meet.
+            kind: kind.clone(),
+            // Not from the seed: two runs in one namespace must not collide.
             run: format!("conformance-{:08x}", fastrand::u32(..)),
             truth: Vec::new(),
             live: BTreeMap::new(),
@@ -112,7 +107,7 @@ impl Objects {
         self.live.contains_key(name)
     }
 
-    /// Creates the object, or gives it another content.
+    /// Creates the object, or changes its content.
     pub(crate) async fn write(&mut self, name: &str, colour: &str) -> Result<u64, Stop> {
         self.count += 1;
         let after = State {
@@ -149,7 +144,7 @@ impl Objects {
         Ok(version)
     }
 
-    /// Deletes the object. A write must follow, which bounds the version of the deletion.
+    /// Deletes the object. A write must follow, which bounds the version of the delete.
     pub(crate) async fn delete(&mut self, name: &str) -> Result<(), Stop> {
         let after = self.newest();
         self.api.delete(&self.full_name(name)).await?;
@@ -164,7 +159,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Writes what is there already; returns the version before and the one that was answered.
+    /// Writes the current content; returns the version before and the one answered.
     pub(crate) async fn write_nothing_new(&mut self, name: &str) -> Result<(u64, u64), Stop> {
         let live = self.live.get(name).cloned();
         let live = live.ok_or_else(|| Stop::Skipped(format!("{name} is gone")))?;
@@ -183,7 +178,7 @@ impl Objects {
         }
     }
 
-    /// Learns the versions of deletions from what watchers were told, as far as that is possible at all.
+    /// Determines the versions of deletes from the watchers' events, as far as possible.
     pub(crate) fn settle<'h>(&mut self, histories: impl IntoIterator<Item = &'h History>) {
         let sessions = histories.into_iter().flat_map(|history| &history.sessions);
         for seen in sessions.flat_map(|session| &session.seen) {
@@ -202,7 +197,7 @@ impl Objects {
         }
     }
 
-    /// The version that a watcher of this selection has to reach to have seen everything.
+    /// The version a watcher of this selection has to reach to have seen everything.
     pub(crate) fn awaited(&self, selection: &Selection) -> u64 {
         let mut changes = self.truth.iter().enumerate().rev();
         let last = changes.find(|(_, change)| selection.event(change).is_some());
@@ -240,7 +235,7 @@ impl Objects {
         Ok(listed)
     }
 
-    /// Whether a list is what the truth says of its version.
+    /// Checks a list against the record.
     pub(crate) fn judge(&self, selection: &Selection, listed: &Listed) -> Result<(), Stop> {
         if let Some(wrong) = &listed.wrong {
             return Err(Stop::Broken(wrong.clone()));
@@ -249,20 +244,20 @@ impl Objects {
         Ok(same(&listed.objects, &expected, listed.version)?)
     }
 
-    /// Deletes what is left. Returns what could not be deleted.
+    /// Deletes the remaining objects. Returns those that could not be deleted.
     pub(crate) async fn clean_up(self) -> Vec<String> {
         let mut left = Vec::new();
         for name in self.written {
             if let Err(error) = self.api.delete(&name).await
                 && !error.is_not_found()
             {
-                left.push(format!("configmaps/{name}: {error}"));
+                left.push(format!("{}/{name}: {error}", self.kind.plural));
             }
         }
         left
     }
 
-    /// Selects all of our objects and nothing else.
+    /// Selects exactly our objects.
     pub(crate) fn ours(&self) -> LabelSelector {
         labels(RUN_LABEL, &self.run)
     }
@@ -279,7 +274,7 @@ impl Objects {
         })
     }
 
-    /// The name and state of an object; `None` if it is not one of ours.
+    /// The name and state of an object; `None` if it is not ours.
     pub(crate) fn read(&self, object: &Value) -> Result<Option<(String, State)>, String> {
         let metadata = &object["metadata"];
         if metadata["labels"][RUN_LABEL] != *self.run {
@@ -316,7 +311,7 @@ impl Objects {
         }
         let number = state.number.to_string();
         json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata,
+            "apiVersion": self.kind.group_version_kind().api_version(), "kind": self.kind.kind, "metadata": metadata,
             "data": {"whole": whole(&number), "number": number},
         })
     }

@@ -1,9 +1,9 @@
-//! What a watch promises, one function each, over the recorded history of one watcher.
+//! The guarantees of a watch, one function each, over the recorded history of one watcher.
 //!
 //! The truth is every change in the order the server made them. A history is what one watcher saw of it through one
-//! selection, over any number of streams: it begins with a snapshot, resumes where it was, and takes a new snapshot
-//! when it is told that its version has expired. The functions are pure, so that a history from anywhere can be
-//! judged: a simulation, a server that was killed, or a server on the other side of the world.
+//! selection, over any number of streams: it starts with a snapshot, resumes at its version, and takes a new snapshot
+//! when that has expired. The functions are pure, so that histories from anywhere can be checked: a simulation, a
+//! server that was killed, a remote server.
 //!
 //! ```text
 //! truth      2 a created, red     3 b created, blue     5 a becomes blue     6 a becomes red     8 a deleted
@@ -13,29 +13,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The state of an object, as far as promises are concerned.
+/// The state of an object, as far as the guarantees are concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     /// The value of its label.
     pub colour: String,
-    /// Its content: every write has another one.
+    /// Its content, different with every write.
     pub number: u64,
 }
 
-/// Something that happened to an object.
+/// A change of an object.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The version it was made at.
+    /// Its version.
     pub version: u64,
     /// The object.
     pub name: String,
-    /// What it was; `None` if it was not there.
+    /// The state before; `None` if the object did not exist.
     pub before: Option<State>,
-    /// What it became; `None` if it was deleted.
+    /// The state after; `None` if it was deleted.
     pub after: Option<State>,
 }
 
-/// Which objects a watcher wants; what is not set matches everything.
+/// The selectors of a watcher; unset ones match everything.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// By label.
@@ -44,23 +44,23 @@ pub struct Selection {
     pub name: Option<String>,
 }
 
-/// The word an event comes with.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The object is new to the watcher.
     Added,
     /// The object has changed.
     Modified,
-    /// The object is gone, or is no longer selected.
+    /// The object was deleted, or is no longer selected.
     Deleted,
 }
 
-/// An event as it came over the wire.
+/// An event as received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The version of the object it carries.
     pub version: u64,
-    /// Its word.
+    /// Its type.
     pub kind: Kind,
     /// The object.
     pub name: String,
@@ -68,24 +68,24 @@ pub struct Event {
     pub state: State,
 }
 
-/// What a stream delivered.
+/// An item of a stream.
 #[derive(Clone, Debug)]
 pub enum Seen {
     /// A change.
     Event(Event),
-    /// Word that everything up to a version has been delivered.
+    /// Everything up to this version has been delivered.
     Bookmark(u64),
-    /// Word that the version to resume from is gone.
+    /// The version to resume from has expired.
     Expired {
-        /// History began after this version then; `u64::MAX` if nobody knows.
+        /// The version after which the history began then; `u64::MAX` if unknown.
         compacted: u64,
     },
 }
 
-/// How a stream began.
+/// The start of a stream.
 #[derive(Clone, Debug)]
 pub enum Start {
-    /// With all objects as of a version: from a list, or from initial events and the bookmark that ends them.
+    /// With all objects at a version: from a list, or from initial events and their final bookmark.
     Snapshot {
         /// The version.
         version: u64,
@@ -99,34 +99,34 @@ pub enum Start {
 /// One stream from beginning to end.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// How it began.
+    /// Its start.
     pub start: Start,
-    /// What it delivered, in order.
+    /// Its items, in order.
     pub seen: Vec<Seen>,
 }
 
 /// Everything one watcher saw.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// What it wanted.
+    /// Its selection.
     pub selection: Selection,
     /// Its streams, in order.
     pub sessions: Vec<Session>,
-    /// The watcher has waited for everything up to here.
+    /// The watcher has waited for everything up to this version.
     pub caught_up: u64,
 }
 
-/// Kept, or what was seen instead.
+/// The result of a check: passed, or a description of the violation.
 pub type Verdict = Result<(), String>;
 
 impl Selection {
-    /// Whether an object in this state is wanted.
+    /// True if an object in this state is selected.
     pub fn matches(&self, name: &str, state: &State) -> bool {
         self.name.as_deref().is_none_or(|wanted| wanted == name)
             && self.colour.as_deref().is_none_or(|wanted| wanted == state.colour)
     }
 
-    /// What a change means through this selection; `None` if nothing.
+    /// The event of a change for this selection; `None` if there is none.
     pub fn event(&self, change: &Change) -> Option<Event> {
         let selected =
             |state: &Option<State>| state.clone().filter(|state| self.matches(&change.name, state));
@@ -184,13 +184,13 @@ impl Session {
         })
     }
 
-    /// Whether it was told that its version is gone.
+    /// True if its version has expired.
     pub fn expired(&self) -> bool {
         self.seen.iter().any(|seen| matches!(seen, Seen::Expired { .. }))
     }
 }
 
-/// All promises at once.
+/// Checks all guarantees.
 pub fn all_kept(truth: &[Change], history: &History) -> Verdict {
     ordered(history)?;
     unique(history)?;
@@ -201,7 +201,7 @@ pub fn all_kept(truth: &[Change], history: &History) -> Verdict {
     filtered(truth, history)
 }
 
-/// Versions never go back, neither within a stream nor from one to the next.
+/// Versions never go back, within a stream or from one to the next.
 pub fn ordered(history: &History) -> Verdict {
     for session in &history.sessions {
         let mut last = session.began();
@@ -215,7 +215,7 @@ pub fn ordered(history: &History) -> Verdict {
     Ok(())
 }
 
-/// No change is delivered twice between two snapshots, nor one that the snapshot shows already.
+/// No change is delivered twice between two snapshots, nor one that the snapshot already shows.
 pub fn unique(history: &History) -> Verdict {
     let mut delivered = BTreeSet::new();
     for session in &history.sessions {
@@ -231,7 +231,7 @@ pub fn unique(history: &History) -> Verdict {
     Ok(())
 }
 
-/// A snapshot shows every object as it was at its version.
+/// A snapshot shows every object at its version.
 pub fn snapshots_true(truth: &[Change], history: &History) -> Verdict {
     for session in &history.sessions {
         if let Start::Snapshot { version, objects } = &session.start {
@@ -245,7 +245,7 @@ pub fn snapshots_true(truth: &[Change], history: &History) -> Verdict {
     Ok(())
 }
 
-/// What a stream moved past it delivered.
+/// A stream delivers every change up to the version it has reached.
 pub fn gap_free(truth: &[Change], history: &History) -> Verdict {
     let last = history.sessions.len().saturating_sub(1);
     for (index, session) in history.sessions.iter().enumerate() {
@@ -263,8 +263,7 @@ pub fn gap_free(truth: &[Change], history: &History) -> Verdict {
     Ok(())
 }
 
-/// A watcher goes on where it was: with the next change, or with word that history does not reach back so far, and
-/// then only if that is so.
+/// A watcher resumes with the next change, or is told that its version has expired, and only if that is true.
 pub fn resumable(truth: &[Change], history: &History) -> Verdict {
     for pair in history.sessions.windows(2) {
         let position = pair[0].position();
@@ -306,7 +305,7 @@ pub fn resumable(truth: &[Change], history: &History) -> Verdict {
     Ok(())
 }
 
-/// At a bookmark everything up to its version has been delivered, and nothing up to it comes later.
+/// At a bookmark everything up to its version has been delivered, and nothing up to it follows.
 pub fn bookmarkable(truth: &[Change], history: &History) -> Verdict {
     for session in &history.sessions {
         let (mut delivered, mut bookmark) = (BTreeSet::new(), session.began());
@@ -337,8 +336,8 @@ pub fn bookmarkable(truth: &[Change], history: &History) -> Verdict {
     Ok(())
 }
 
-/// Every event is exactly what its change means through the selection: none is invented, none is of another kind or
-/// shows another state.
+/// Every event is exactly that of its change for the selection: none is invented, has another type or shows another
+/// state.
 pub fn filtered(truth: &[Change], history: &History) -> Verdict {
     let meant = selected(truth, &history.selection, 0..=u64::MAX);
     let meant: BTreeMap<_, _> = meant.map(|event| (event.version, event)).collect();
@@ -350,7 +349,7 @@ pub fn filtered(truth: &[Change], history: &History) -> Verdict {
     Ok(())
 }
 
-/// The events of a stretch of history, the first version not included.
+/// The events of a range of versions, the first one excluded.
 fn selected(
     truth: &[Change],
     selection: &Selection,
@@ -362,7 +361,7 @@ fn selected(
         .filter_map(|change| selection.event(change))
 }
 
-/// Words for what should have come.
+/// Describes the expected event.
 fn instead_of(expected: Option<&Event>) -> String {
     match expected {
         Some(expected) => format!("not {expected}"),
@@ -370,7 +369,7 @@ fn instead_of(expected: Option<&Event>) -> String {
     }
 }
 
-/// Whether a list is what it should be; if not, the first object that tells.
+/// Compares a list with the expected objects; the error names the first difference.
 pub(crate) fn same(
     found: &BTreeMap<String, State>,
     expected: &BTreeMap<String, State>,
@@ -391,7 +390,7 @@ pub(crate) fn same(
     Ok(())
 }
 
-/// The objects that a list at a version shows.
+/// The objects of a list at a version.
 pub fn objects_at(truth: &[Change], selection: &Selection, version: u64) -> BTreeMap<String, State> {
     let mut objects = BTreeMap::new();
     for change in truth.iter().filter(|change| change.version <= version) {
@@ -415,7 +414,7 @@ mod tests {
         })
     }
 
-    /// `a` is made red, becomes blue, becomes red again and goes; `b` is blue all the time.
+    /// `a` is created red, becomes blue, becomes red again and is deleted; `b` is always blue.
     fn truth() -> Vec<Change> {
         let change = |version, name: &str, before, after| Change {
             version,
@@ -441,7 +440,7 @@ mod tests {
         })
     }
 
-    /// What someone who wants red things sees, over two streams.
+    /// What a watcher of red objects sees, over two streams.
     fn good() -> History {
         let objects = BTreeMap::from([("a".to_owned(), state("red", 1).unwrap())]);
         let first = Session {
@@ -466,7 +465,7 @@ mod tests {
         }
     }
 
-    /// A good history passes; after the change the promise is seen to be broken.
+    /// A correct history passes; after `spoil` the violation is found.
     fn check(promise: impl Fn(&History) -> Verdict, expected: &str, spoil: impl Fn(&mut History)) {
         let mut history = good();
         assert_eq!(promise(&history), Ok(()));
@@ -503,7 +502,7 @@ mod tests {
         check(promise, "ADDED a (red 3) at 6 was never", |history| {
             history.sessions[1].seen.remove(0);
         });
-        // Even if nothing came after it.
+        // Even if nothing follows it.
         check(promise, "DELETED a (red 3) at 8 was never", |history| {
             history.sessions[1].seen.truncate(1);
         });
@@ -558,7 +557,7 @@ mod tests {
         check(promise, "MODIFIED a (red 3) at 6 came", |history| {
             history.sessions[1].seen[0] = event(6, Kind::Modified, 3);
         });
-        // An object that leaves a selection is shown as it was in it.
+        // An object that leaves a selection is shown in its last selected state.
         check(promise, "DELETED a (red 2) at 5 came", |history| {
             history.sessions[0].seen[0] = event(5, Kind::Deleted, 2);
         });

@@ -1,4 +1,4 @@
-//! What came of the checks.
+//! The results of the checks.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,49 +7,49 @@ use serde::{Serialize, Serializer};
 
 use crate::check::Check;
 
-/// What came of one check.
+/// The outcome of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "lowercase")]
 pub enum Outcome {
-    /// The promise was kept.
+    /// The guarantee was kept.
     Passed,
-    /// The promise was broken.
+    /// The guarantee was violated.
     Failed {
         /// What was seen instead.
         seen: String,
     },
-    /// The promise could not be judged.
+    /// The guarantee could not be checked.
     Skipped {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }
 
-/// A check and what came of it.
+/// The result of a check.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// The check.
     pub check: Check,
-    /// What the server promises.
+    /// The guarantee.
     pub promise: &'static str,
-    /// What came of it.
+    /// The outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// How long it took; checks that judge the same run take its time once.
+    /// Its duration; checks that share a run count it once.
     #[serde(rename = "seconds", serialize_with = "seconds")]
     pub duration: Duration,
 }
 
-/// What came of all of them.
+/// The results of all checks.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The seed of the writes: the same seed makes the same writes.
+    /// The seed of the writes: equal seeds make equal writes.
     pub seed: u64,
-    /// One for each check that was asked for.
+    /// One per requested check.
     pub findings: Vec<Finding>,
-    /// Whether it was stopped before all checks had run.
+    /// True if it was stopped before all checks had run.
     pub interrupted: bool,
-    /// What could not be cleaned up.
+    /// Objects that could not be deleted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_behind: Vec<String>,
 }
@@ -66,7 +66,7 @@ impl Outcome {
 }
 
 impl Report {
-    /// Whether no promise was broken.
+    /// True if no guarantee was violated.
     pub fn passed(&self) -> bool {
         self.failed().next().is_none()
     }
@@ -77,7 +77,7 @@ impl Report {
         self.findings.iter().filter(is_failed)
     }
 
-    /// How many checks ended so.
+    /// The number of checks with this outcome.
     pub fn count(&self, outcome: &str) -> usize {
         let ended = |finding: &&Finding| finding.outcome.name() == outcome;
         self.findings.iter().filter(ended).count()

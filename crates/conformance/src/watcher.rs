@@ -1,4 +1,4 @@
-//! One watcher: it goes on where it was, takes a snapshot when it cannot, and writes down all it is told.
+//! A watcher: resumes at its version, takes a snapshot if it cannot, and records everything.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::promises::{Event, History, Kind, Seen, Selection, Session, Start};
 /// Marks the bookmark that ends the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// A server may end a watch whenever it likes, but must deliver something now and then.
+/// A server may end a watch at any time, but must deliver something now and then.
 const MAX_RECONNECTS: usize = 20;
 
 /// One watcher and its history.
@@ -23,13 +23,13 @@ pub(crate) struct Watcher {
     patience: Duration,
 }
 
-/// What came of waiting for an event.
+/// The result of waiting for an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Read {
     Something,
-    /// The stream has ended, as it may.
+    /// The stream has ended, which is allowed.
     Ended,
-    /// Nothing came while there was patience.
+    /// Nothing arrived in time.
     TimedOut,
 }
 
@@ -68,7 +68,7 @@ impl Watcher {
         self.stream = None;
     }
 
-    /// Goes on where it was, or begins anew with a list.
+    /// Resumes, or starts again with a list.
     pub(crate) async fn connect(&mut self, objects: &Objects) -> Result<(), Stop> {
         match self.can_resume() {
             true => self.resume_at(self.position(), objects, None).await,
@@ -76,7 +76,7 @@ impl Watcher {
         }
     }
 
-    /// Watches the changes after a version, until the server ends the stream: after this time, if one is given.
+    /// Watches the changes after a version, until the server ends the stream: after `timeout_seconds`, if given.
     pub(crate) async fn resume_at(
         &mut self,
         version: u64,
@@ -87,7 +87,7 @@ impl Watcher {
         self.watch_after(version, objects, timeout_seconds).await
     }
 
-    /// Begins anew with a list.
+    /// Starts again with a list.
     pub(crate) async fn list(&mut self, objects: &Objects, timeout_seconds: Option<u64>) -> Result<(), Stop> {
         let listed = objects
             .list(&self.history.selection, ListOptions::default())
@@ -118,7 +118,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Begins anew with the initial events of a watch, up to the bookmark that ends them.
+    /// Starts again with the initial events of a watch, up to their final bookmark.
     pub(crate) async fn stream_list(&mut self, objects: &Objects) -> Result<(), Stop> {
         let options = WatchOptions {
             resource_version: ResourceVersion::unset(),
@@ -190,7 +190,7 @@ impl Watcher {
         }
     }
 
-    /// Reads, and reconnects where the stream ends, until a version is reached. `TimedOut` if it is not.
+    /// Reads, and reconnects when the stream ends, until a version is reached; otherwise `TimedOut`.
     pub(crate) async fn read_to(&mut self, version: u64, objects: &Objects) -> Result<Read, Stop> {
         let deadline = Instant::now() + self.patience;
         let mut reconnects = 0;
@@ -210,7 +210,7 @@ impl Watcher {
         Ok(Read::Something)
     }
 
-    /// Takes one event off the open stream.
+    /// Reads one event of the open stream.
     pub(crate) async fn read_until(&mut self, deadline: Instant, objects: &Objects) -> Result<Read, Stop> {
         let Some(stream) = &mut self.stream else {
             return Ok(Read::Ended);
@@ -265,7 +265,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Only the server knows how far its history reaches back.
+    /// Only the server knows the start of its history.
     fn expire(&mut self) {
         self.push(Seen::Expired { compacted: u64::MAX });
         self.stream = None;

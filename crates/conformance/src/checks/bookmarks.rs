@@ -1,7 +1,7 @@
 //! A watch that is about to time out: its last bookmark, and a watch that resumes there.
 //!
-//! kube-apiserver sends a bookmark about every minute, and one two seconds before the timeout that was asked for. So a
-//! short timeout makes a short check.
+//! kube-apiserver sends a bookmark about every minute, and one two seconds before the requested timeout. A short
+//! timeout therefore makes a short check.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ async fn next_bookmark(
         }
         match watcher.read_until(deadline, objects).await? {
             Read::Something => {}
-            // Servers may end a watch at any time, but not each time before its bookmark.
+            // Servers may end a watch at any time, but not always before its bookmark.
             Read::Ended if reconnects < MAX_RECONNECTS => {
                 reconnects += 1;
                 watcher
@@ -71,7 +71,7 @@ async fn next_bookmark(
     }
 }
 
-/// What comes after the bookmark is newer, on the same stream and on one that resumes there.
+/// Events after the bookmark are newer, on the same stream and on one that resumes there.
 async fn go_on(watcher: &mut Watcher, bookmark: u64, objects: &mut Objects) -> Result<(), Stop> {
     judge(watcher, objects)?;
     objects.write("b", "blue").await?;

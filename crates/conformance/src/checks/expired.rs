@@ -1,6 +1,6 @@
-//! Version 1, which is older than anything this check has done: history from there on, or word that it is gone.
+//! Version 1, older than anything this check has done: the server answers with the history since, or with 410.
 //!
-//! Nobody outside a server can make it forget. But a server that still remembers has to show everything since.
+//! A client cannot make a server compact. But a server that still has the history must show all of it.
 
 use futures_util::future::BoxFuture;
 use watchkeeper_meta::{ListOptions, ResourceVersionMatch};

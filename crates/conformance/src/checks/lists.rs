@@ -1,6 +1,6 @@
-//! What a list's `resourceVersion` means.
+//! The meaning of a list's `resourceVersion`.
 //!
-//! Every list shows the objects as they were at the version it states; the checks differ in which version that may be.
+//! Every list shows the objects at the version it states; the checks differ in which version that may be.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::promises::Selection;
 
 const WRITES: usize = 8;
 const COLOURS: [&str; 2] = ["red", "blue"];
-/// No server gets so far while a check runs.
+/// A version no server reaches during a check.
 const FAR: u64 = 1_000_000_000;
-/// kube-apiserver waits three seconds for a version that may still come.
+/// kube-apiserver waits three seconds for a version that is not reached yet.
 const LONGEST_REFUSAL: Duration = Duration::from_secs(5);
 
 pub(super) fn latest<'a>(objects: &'a mut Objects, _: &'a Options) -> BoxFuture<'a, Result<Verdicts, Stop>> {
@@ -72,7 +72,7 @@ pub(super) fn exact<'a>(objects: &'a mut Objects, _: &'a Options) -> BoxFuture<'
         for version in versions.into_iter().rev() {
             let options = at(version, ResourceVersionMatch::Exact);
             let listed = match objects.list(&Selection::default(), options).await {
-                // The server may forget at any time.
+                // The server may compact at any time.
                 Err(error) if error.is_expired() => continue,
                 listed => listed?,
             };
@@ -101,7 +101,7 @@ pub(super) fn future<'a>(
     Box::pin(async move {
         let newest = objects.write("a", "red").await?;
         let wanted = at(newest + FAR, ResourceVersionMatch::NotOlderThan);
-        // Servers say "try again later", which clients do. Not answering at all is no breach.
+        // Servers answer "try again later", and clients retry. No answer at all is not a violation.
         let enough = options.patience.min(LONGEST_REFUSAL);
         objects.api = objects.api.clone().timeout(enough);
         match objects.list(&Selection::default(), wanted).await {
@@ -120,7 +120,7 @@ async fn some_write(objects: &mut Objects, index: usize) -> Result<u64, Stop> {
     objects.write(name, COLOURS[index % 2]).await
 }
 
-/// A list that is true.
+/// A list, after checking that it shows its version.
 async fn list(objects: &Objects, options: ListOptions) -> Result<Listed, Stop> {
     let listed = objects.list(&Selection::default(), options).await?;
     objects.judge(&Selection::default(), &listed)?;

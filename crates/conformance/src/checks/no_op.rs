@@ -1,4 +1,4 @@
-//! A write that changes nothing.
+//! A write without a change.
 
 use futures_util::future::BoxFuture;
 

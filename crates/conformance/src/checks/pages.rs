@@ -1,4 +1,4 @@
-//! A list in pages, with writes between them: new objects, changed ones and deleted ones on pages that are still to come.
+//! A paginated list with writes between the pages: objects on later pages are created, changed and deleted.
 
 use futures_util::future::BoxFuture;
 use watchkeeper_meta::ListOptions;
@@ -10,7 +10,7 @@ use crate::promises::Selection;
 
 const OBJECTS: usize = 11;
 const PAGE: u64 = 3;
-/// More than there are.
+/// More pages than the list has.
 const MAX_PAGES: usize = 12;
 
 pub(super) fn run<'a>(objects: &'a mut Objects, _: &'a Options) -> BoxFuture<'a, Result<Verdicts, Stop>> {
@@ -20,7 +20,7 @@ pub(super) fn run<'a>(objects: &'a mut Objects, _: &'a Options) -> BoxFuture<'a,
         }
         let selection = Selection::default();
         let page = |objects: &Objects, continue_token: String| ListOptions {
-            // Only ours: there may be many more.
+            // Only our objects: there may be many others.
             label_selector: objects.ours(),
             limit: Some(PAGE),
             continue_token,

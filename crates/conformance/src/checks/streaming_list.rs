@@ -1,4 +1,4 @@
-//! A watch that begins with a list, through every kind of selection.
+//! A watch that starts with a list, with every kind of selector.
 
 use futures_util::future::BoxFuture;
 

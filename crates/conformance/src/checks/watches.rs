@@ -1,6 +1,6 @@
-//! Watchers of all selections under random writes, that lose their streams and resume.
+//! Watchers with all kinds of selectors under random writes; they lose their streams and resume.
 //!
-//! Writers and watchers take turns: what a watcher has to see next is always known, so nobody waits longer than the
+//! Writers and watchers take turns, so that the next expected event is always known and nobody waits longer than the
 //! server needs.
 
 use fastrand::Rng;
@@ -26,7 +26,7 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 const ROUNDS: usize = 12;
-/// At most so many writes in a round.
+/// The largest number of writes in a round.
 const BATCH: usize = 10;
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 const COLOURS: [&str; 2] = ["red", "blue"];
@@ -76,13 +76,13 @@ async fn play(objects: &mut Objects, watchers: &mut [Watcher], random: &mut Rng)
             some_write(objects, random).await?;
         }
         for watcher in watchers.iter_mut() {
-            // A watcher that is cut off before it has read everything has the rest to read when it resumes.
+            // A watcher that is cut off before it has read everything reads the rest after it resumes.
             if round + 1 < ROUNDS && random.u32(..4) == 0 {
                 watcher.disconnect();
                 continue;
             }
             if catch_up(watcher, objects).await? == Read::TimedOut {
-                // Nobody else is waited for: what is missing will be found.
+                // Stop waiting: the missing event will be reported.
                 return Ok(());
             }
             if random.u32(..3) == 0 {
@@ -145,7 +145,7 @@ fn judge(check: Check, truth: &[Change], histories: &[History]) -> Result<(), St
     }
 }
 
-/// A server that lets nobody resume keeps its word in every single case.
+/// A server that never lets a watch resume would pass every single check.
 fn some_resumed(histories: &[History]) -> Result<(), Stop> {
     let sessions: Vec<_> = histories.iter().flat_map(|history| &history.sessions).collect();
     let went_on = |session: &&&Session| {

@@ -17,7 +17,7 @@ use watchkeeper_server::{Flow, Handle, RequestMatch, Server, Verb};
 fn unlimited() -> ClientOptions {
     ClientOptions {
         rate_limit: None,
-        near_connections: 0,
+        loopback_http1: false,
         user_agent: "test/1.0".to_owned(),
         ..Default::default()
     }

@@ -1,4 +1,5 @@
 //! Derived kinds: their schemas, and what a server makes of them.
 
+mod real;
 mod schemas;
 mod server;

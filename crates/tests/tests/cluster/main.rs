@@ -2,5 +2,8 @@
 
 mod client;
 mod custom;
+mod page;
+mod recording;
 mod runtime;
+mod several_servers;
 mod simulator;

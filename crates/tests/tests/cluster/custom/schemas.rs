@@ -12,6 +12,8 @@ use watchkeeper_custom::{
 };
 use watchkeeper_testing::TestCluster;
 
+use super::real;
+
 /// Compares the schema of a field's type, one line per member of the root.
 fn check<T: JsonSchema>(expected: Expect) {
     expected.assert_eq(&shown::<T>());
@@ -529,9 +531,23 @@ async fn a_server_accepts_every_schema() {
         definition::<IntOrString>("IntOrString"),
         definition::<Flattened>("Flattened"),
     ];
+    let real = real::apiextensions();
     for crd in definitions {
-        let installed = install_crds(cluster.client(), &[crd], &InstallOptions::default()).await;
+        let installed = install_crds(
+            cluster.client(),
+            std::slice::from_ref(&crd),
+            &InstallOptions::default(),
+        )
+        .await;
         installed.unwrap_or_else(|error| panic!("{error}: {}", error.source().unwrap()));
+        if let Some(real) = &real {
+            let ours = real::stored(cluster.client(), &crd).await;
+            assert_eq!(
+                real::install(real, &crd).await,
+                ours,
+                "the real server reads it in another way"
+            );
+        }
     }
     cluster.stop().await;
 }

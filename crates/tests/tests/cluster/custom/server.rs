@@ -14,8 +14,11 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use watchkeeper_client::{Api, Client, Error, SendOptions};
 use watchkeeper_custom::{InstallError, InstallOptions, Resource, install_crds, merge_crds};
-use watchkeeper_meta::{CreateOptions, FieldSelector, ListOptions, PatchKind, accept};
+use watchkeeper_meta::{CreateOptions, FieldSelector, ListOptions, PatchKind, Status, accept};
+use watchkeeper_server::{Action, Cut, RequestMatch, Rule};
 use watchkeeper_testing::TestCluster;
+
+use super::real;
 
 /// Every sort of field that has a structural schema.
 #[derive(Resource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -738,6 +741,56 @@ async fn an_object_of_one_version_is_read_in_the_other() {
         .unwrap();
     let new = cluster.client().api::<v2::Note>().get("a").await.unwrap();
     assert_eq!((&*new.spec.text, new.spec.author), ("hello", None));
+    cluster.stop().await;
+}
+
+/// Whichever request of an installation is lost, left without an answer or refused for a moment.
+#[tokio::test(start_paused = true)]
+async fn an_installation_survives_a_failed_request() {
+    let failures = [
+        Action::Cut(Cut::BeforeHandling),
+        Action::Cut(Cut::BeforeAnswer),
+        Action::fail(Status::service_unavailable("not now")),
+    ];
+    let mut fired = 0;
+    for failure in failures {
+        for nth in 1..=4 {
+            let cluster = TestCluster::start().await.unwrap();
+            let rule = Rule {
+                nth,
+                ..Rule::new(RequestMatch::default(), failure.clone())
+            };
+            cluster.faults().inject(rule).unwrap();
+            install(cluster.client()).await;
+            fired += cluster.faults().fired().len();
+            cluster.stop().await;
+        }
+    }
+    assert!(fired >= 3 * 3, "only {fired} requests were met");
+}
+
+/// What the embedded server makes of a value is what a real one makes of it.
+#[tokio::test]
+async fn a_real_server_keeps_the_same_value() {
+    let Some(real) = real::apiextensions() else { return };
+    let (cluster, ours) = installed().await;
+    real::install(&real, &Thing::crd()).await;
+    let theirs = real.api::<Thing>().namespace("default");
+    let wrong = ThingSpec {
+        replicas: 11,
+        small: 6,
+        ..thing()
+    };
+    for spec in [thing(), wrong] {
+        let _ = theirs.delete("a").await;
+        let told = |created: Result<Thing, Error>| match created {
+            Ok(thing) => serde_json::to_value(&thing.spec).unwrap(),
+            Err(error) => json!(error.status().unwrap()),
+        };
+        let kept = told(create(&theirs, "a", spec.clone()).await);
+        assert_eq!(told(create(&ours, "a", spec).await), kept);
+        let _ = ours.delete("a").await;
+    }
     cluster.stop().await;
 }
 
