@@ -1,4 +1,4 @@
-//! What may be typed before and after every command.
+//! The arguments of all commands.
 
 use clap::Parser;
 
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 }
 
 const EXAMPLES: &str = "Examples:
-  watchkeeper demo                      see a cluster live, with nothing installed
+  watchkeeper demo                      a live cluster, with nothing installed
   watchkeeper up                        a local API server for kubectl and any client
-  watchkeeper get pods -A               what is there
-  watchkeeper watch pods deployments    what happens there";
+  watchkeeper get pods -A               list objects
+  watchkeeper watch pods deployments    watch events";

@@ -1,4 +1,4 @@
-//! The cluster a command talks to: from flags and files to a client, what it serves, and a namespace.
+//! The cluster of a command: a client, its resources and a namespace, from flags and files.
 
 use std::time::Duration;
 
@@ -15,27 +15,27 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::session::Session;
 
-/// As kubectl: a person waits, and asks about many kinds at once.
+/// As in kubectl: a user waits, and asks about many kinds at once.
 const RATE_LIMIT: RateLimit = RateLimit {
     qps: 50.0,
     burst: 300,
 };
 
-/// A cluster to talk to.
+/// A cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
     pub(crate) client: Client,
     pub(crate) discovery: DiscoveryClient,
     /// The namespace of the request: typed, or from the context.
     pub(crate) namespace: String,
-    /// Whether the namespace was typed, so that objects must be in it.
+    /// True if the namespace was given on the command line, so that objects must be in it.
     pub(crate) namespace_typed: bool,
-    /// How long one request may take; None is forever. The client sees to it, but for watches.
+    /// The time limit of one request; `None` is no limit. The client enforces it, except for watches.
     pub(crate) request_timeout: Option<Duration>,
 }
 
 impl Cluster {
-    /// Reads files and checks settings; asks nobody yet.
+    /// Reads files and checks settings; sends no request.
     pub(crate) fn new(
         arguments: &ClusterArguments,
         verbosity: i32,
@@ -55,7 +55,7 @@ impl Cluster {
         })
     }
 
-    /// Returns when a watch that begins now has taken as long as a request may.
+    /// Completes when a watch that starts now has reached the time limit.
     pub(crate) async fn watch_timeout(&self) {
         match self.request_timeout {
             Some(timeout) => tokio::time::sleep(timeout).await,
@@ -63,7 +63,7 @@ impl Cluster {
         }
     }
 
-    /// The objects of a resource in the request's namespace, or in all.
+    /// The API of a resource in the request's namespace, or in all.
     pub(crate) fn objects(&self, resource: &Resource, all_namespaces: bool) -> DynamicApi {
         let api = self.client.dynamic(resource.clone());
         match all_namespaces {
@@ -72,24 +72,13 @@ impl Cluster {
         }
     }
 
-    /// What tells this cluster from all others, by common agreement: the uid of `kube-system`. None if we may not know.
-    pub(crate) async fn id(&self) -> Result<Option<String>, Failure> {
-        let namespaces = self.resource("namespaces").await?.resource;
-        let metadata = self.client.dynamic(namespaces).metadata_only();
-        match metadata.get("kube-system").await {
-            Ok(system) => Ok(Some(system.uid().to_owned())),
-            Err(error) if error.is_forbidden() || error.is_not_found() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// The resource a typed word stands for.
+    /// The resource of a typed word.
     pub(crate) async fn resource(&self, word: &str) -> Result<ApiResource, Failure> {
         Ok(self.discovery.resource(word).await?)
     }
 }
 
-/// Whether objects of the resource live in namespaces.
+/// True if the resource is namespaced.
 pub(crate) fn is_namespaced(resource: &Resource) -> bool {
     resource.scope == Scope::Namespaced
 }
@@ -113,7 +102,7 @@ fn request_timeout(arguments: &ClusterArguments) -> Option<Duration> {
     Some(arguments.request_timeout).filter(|timeout| !timeout.is_zero())
 }
 
-/// How this program's clients behave: warnings are for the person at the terminal.
+/// The client options of this program: warnings go to the terminal.
 pub(crate) fn client_options(verbosity: i32, err: Output) -> ClientOptions {
     ClientOptions {
         rate_limit: Some(RATE_LIMIT),

@@ -1,4 +1,4 @@
-//! The arguments that say which cluster a command talks to.
+//! The arguments that select the cluster of a command.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::duration;
 
-/// Which cluster, as whom.
+/// The cluster and the user.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct ClusterArguments {
@@ -27,35 +27,35 @@ pub(crate) struct ClusterArguments {
     #[arg(short, long, value_name = "URL", global = true)]
     pub(crate) server: Option<String>,
 
-    /// The bearer token to show to the API server
+    /// Bearer token for the API server
     #[arg(long, value_name = "TOKEN", global = true)]
     pub(crate) token: Option<String>,
 
-    /// The user to act as
+    /// User to impersonate
     #[arg(long = "as", value_name = "USER", global = true)]
     pub(crate) act_as: Option<String>,
 
-    /// A group to act as; may be repeated
+    /// Group to impersonate; may be repeated
     #[arg(long = "as-group", value_name = "GROUP", global = true)]
     pub(crate) as_groups: Vec<String>,
 
-    /// Who has signed the certificate of the API server
+    /// File with the CA certificates of the API server
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) certificate_authority: Option<PathBuf>,
 
-    /// The certificate to show to the API server
+    /// File with the client certificate
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) client_certificate: Option<PathBuf>,
 
-    /// The key of that certificate
+    /// File with the key of the client certificate
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) client_key: Option<PathBuf>,
 
-    /// Trust any certificate of the API server
+    /// Do not verify the certificate of the API server
     #[arg(long, global = true)]
     pub(crate) insecure_skip_tls_verify: bool,
 
-    /// How long one request may take, and how long to watch: 10s, 2m; 0 is forever
+    /// Time limit of one request, and of a watch: 10s, 2m; 0 is none
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = duration::parse, global = true)]
     pub(crate) request_timeout: Duration,
 }

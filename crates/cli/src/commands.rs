@@ -1,25 +1,37 @@
-//! One file per command; here is which is which.
+//! The commands, one file each.
 
 mod annotate;
 mod api_resources;
 mod api_versions;
 mod apply;
+mod backup;
+mod bisect;
 mod check;
 mod check_server;
+mod compact;
 mod complete;
 mod completion;
 mod create;
+mod defragment;
 mod delete;
 mod demo;
 mod describe;
+mod diff;
 mod envtest_assets;
 mod explain;
 mod get;
+mod history;
 mod label;
 mod patch;
+mod record;
+mod replay;
+mod restore;
 mod scale;
+mod ui;
 mod up;
+mod verify;
 mod version;
+mod view;
 mod wait;
 mod watch;
 
@@ -28,15 +40,23 @@ use clap::Subcommand;
 use crate::arguments::Arguments;
 use crate::cluster::Cluster;
 use crate::failure::Failure;
+use crate::output::Output;
 use crate::session::Session;
 
-/// What can be done.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Demo(demo::Demo),
     Up(Box<up::Up>),
     Get(get::Get),
     Watch(watch::Watch),
+    View(view::View),
+    Ui(ui::Ui),
+    Record(Box<record::Record>),
+    Replay(replay::ReplayArguments),
+    History(history::History),
+    Diff(diff::Diff),
+    Bisect(bisect::Bisect),
     Describe(describe::Describe),
     Explain(explain::Explain),
     Apply(apply::Apply),
@@ -50,6 +70,11 @@ pub(crate) enum Command {
     Check(check::Check),
     CheckServer(check_server::CheckServer),
     EnvtestAssets(envtest_assets::EnvtestAssets),
+    Backup(backup::Backup),
+    Restore(restore::Restore),
+    Verify(verify::Verify),
+    Compact(compact::Compact),
+    Defragment(defragment::Defragment),
     ApiResources(api_resources::ApiResources),
     ApiVersions(api_versions::ApiVersions),
     Version(version::Version),
@@ -58,14 +83,14 @@ pub(crate) enum Command {
     Complete(complete::Complete),
 }
 
-/// Does it.
+/// Runs a command.
 pub(crate) async fn run(arguments: Arguments, session: &mut Session) -> Result<(), Failure> {
     let Arguments {
         command,
         cluster: typed,
         logging,
     } = arguments;
-    // A command that cannot be right says so before it looks for a cluster, as kubectl does.
+    // Usage errors are reported before a cluster is looked for, as in kubectl.
     match &command {
         Command::Apply(apply) => apply.check()?,
         Command::Create(create) => create.check()?,
@@ -77,8 +102,25 @@ pub(crate) async fn run(arguments: Arguments, session: &mut Session) -> Result<(
     match command {
         Command::Demo(demo) => Box::pin(demo::run(demo, logging.v, session)).await,
         Command::Up(up) => Box::pin(up::run(*up, typed.kubeconfig, logging.v, session)).await,
+        Command::Get(get) if get.recording().is_some() => {
+            let file = get.recording().unwrap_or_default();
+            Box::pin(get::run_recorded(get, &file, &typed, session)).await
+        }
         Command::Get(get) => Box::pin(get::run(get, &cluster(session)?, session)).await,
         Command::Watch(watch) => Box::pin(watch::run(watch, &cluster(session)?, session)).await,
+        Command::View(view) => {
+            // A warning from the server would be printed over the picture.
+            let err = std::mem::replace(&mut session.err, Output::new(std::io::sink()));
+            let cluster = cluster(session);
+            session.err = err;
+            Box::pin(view::run(view, &cluster?)).await
+        }
+        Command::Ui(ui) => Box::pin(ui::run(ui, &cluster(session)?, session)).await,
+        Command::Record(record) => Box::pin(record::run(*record, &cluster(session)?, session)).await,
+        Command::Replay(asked) => Box::pin(replay::run(asked, typed.kubeconfig, session)).await,
+        Command::History(asked) => history::run(&asked, typed.namespace.as_deref(), session),
+        Command::Diff(asked) => diff::run(&asked, typed.namespace.as_deref(), session),
+        Command::Bisect(asked) => bisect::run(&asked, typed.namespace.as_deref(), session),
         Command::Describe(describe) => Box::pin(describe::run(describe, &cluster(session)?, session)).await,
         Command::Explain(explain) => Box::pin(explain::run(explain, &cluster(session)?, session)).await,
         Command::Apply(apply) => Box::pin(apply::run(apply, &cluster(session)?, session)).await,
@@ -92,6 +134,13 @@ pub(crate) async fn run(arguments: Arguments, session: &mut Session) -> Result<(
         Command::Check(check) => Box::pin(check::run(check, typed.namespace, logging.v, session)).await,
         Command::CheckServer(check) if check.lists() => check_server::list(session),
         Command::CheckServer(check) => Box::pin(check_server::run(check, &cluster(session)?, session)).await,
+        Command::Backup(backup) => Box::pin(backup::run(backup, &typed, logging.v, session)).await,
+        Command::Restore(restore) => restore::run(&restore, session),
+        Command::Verify(verify) => verify::run(&verify, session),
+        Command::Compact(compact) => Box::pin(compact::run(compact, &typed, logging.v, session)).await,
+        Command::Defragment(defragment) => {
+            Box::pin(defragment::run(defragment, &typed, logging.v, session)).await
+        }
         Command::ApiResources(asked) => {
             Box::pin(api_resources::run(asked, &cluster(session)?, session)).await
         }

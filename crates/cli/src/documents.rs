@@ -1,4 +1,4 @@
-//! Answers as JSON documents, in forms only people ask for: a page, an object or a watch as `Table`s.
+//! Answers as JSON documents, in forms for people: a page, an object or a watch as `Table`s.
 
 use bytes::{Buf as _, Bytes};
 use http::Request;
@@ -12,7 +12,7 @@ use watchkeeper_wire::{Encoding, WatchSplitter};
 
 use crate::failure::Failure;
 
-/// The most one page may have; 500 large objects stay far below.
+/// The largest page; 500 large objects stay far below.
 const MAX_PAGE: usize = 512 << 20;
 
 /// One page of a list.
@@ -52,13 +52,13 @@ pub(crate) async fn watch(
     })
 }
 
-/// Why a watch does not go on by itself.
+/// The reason a watch has ended.
 pub(crate) enum Interruption {
-    /// The connection or the server broke: go on after the last event.
+    /// The connection or the server broke: resume after the last event.
     Broken(String),
-    /// The server no longer knows what happened since: list again.
+    /// The version has expired: list again.
     Forgotten(String),
-    /// Trying again will not help.
+    /// A retry will not help.
     Failed(Failure),
 }
 
@@ -76,7 +76,7 @@ impl From<Failure> for Interruption {
 }
 
 impl Interruption {
-    /// None if trying again will not help.
+    /// `None` if a retry will not help.
     fn of_status(status: &Status) -> Option<Self> {
         let message = status.message.clone();
         match status.code {
@@ -103,7 +103,7 @@ pub(crate) struct Event {
 }
 
 impl Events {
-    /// The next event; `None` when the server has ended the watch as agreed, an error when it says why it did.
+    /// The next event; `None` when the server has ended the watch regularly, an error when it states a reason.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, Interruption> {
         loop {
             if let Some(event) = self.split()? {
@@ -137,7 +137,7 @@ impl Events {
     }
 }
 
-/// The version a document was read at.
+/// The version of a document.
 pub(crate) fn version(document: &Value) -> ResourceVersion {
     ResourceVersion::new(
         document["metadata"]["resourceVersion"]
@@ -146,7 +146,7 @@ pub(crate) fn version(document: &Value) -> ResourceVersion {
     )
 }
 
-/// Where the next page of a list begins; empty at its end.
+/// The continue token of a list; empty on the last page.
 pub(crate) fn continue_token(document: &Value) -> String {
     let token = document["metadata"]["continue"].as_str();
     token.unwrap_or_default().to_owned()

@@ -1,10 +1,10 @@
-//! Durations as they are typed: Go's notation (`20s`, `1m30s`, `500ms`, `2h`), or a bare number of seconds.
+//! Durations on the command line: Go's notation (`20s`, `1m30s`, `500ms`, `2h`), or a number of seconds.
 
 use std::time::Duration;
 
 use watchkeeper_wire::values;
 
-/// Reads a duration.
+/// Parses a duration.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let read = match text.parse::<f64>() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),

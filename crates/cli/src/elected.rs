@@ -1,7 +1,7 @@
-//! The simulator of a cluster with several servers: one of them runs it, and another when that one is gone.
+//! The simulator of a cluster with several servers: one of them runs it, and another one when that is gone.
 //!
-//! Two of them would schedule every pod twice. Who runs it is decided by the lease `watchkeeper-simulator` in
-//! `kube-system`, as controllers of Kubernetes do.
+//! Two simulators would schedule every pod twice. The lease `watchkeeper-simulator` in `kube-system` decides, as for
+//! Kubernetes' controllers.
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -13,24 +13,24 @@ use watchkeeper_simulator::{Simulator, SimulatorOptions};
 const LEASE: &str = "watchkeeper-simulator";
 const NAMESPACE: &str = "kube-system";
 
-/// Takes part in the election until it is stopped.
+/// A candidate in the election until it is stopped.
 pub(crate) struct Elected {
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
 impl Elected {
-    /// Takes part as `identity`, which no other server has.
+    /// Starts a candidate; `identity` must be unique among the servers.
     pub(crate) fn start(client: Client, options: SimulatorOptions, identity: String) -> Self {
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(run(client, options, identity, stopped));
         Self { stop, task }
     }
 
-    /// Stops and waits for it; another server may then begin at once.
+    /// Stops and waits until it has ended; another server may then start at once.
     pub(crate) async fn stop(self) {
         self.stop.send_replace(true);
-        // A panic in it has ended it as well.
+        // A panic has ended it as well.
         let _ = self.task.await;
     }
 }

@@ -1,4 +1,4 @@
-//! A cluster in this process: an API server, what makes it live, and a client that needs no port.
+//! A cluster in this process: an API server, the simulator, and a client that needs no port.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,20 +13,20 @@ use crate::elected::Elected;
 use crate::failure::Failure;
 use crate::session::Session;
 
-/// What lives in a local cluster.
+/// Options of a local cluster.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LocalOptions {
-    /// How many nodes run pods
+    /// Number of simulated nodes
     #[arg(long, value_name = "COUNT", default_value_t = 2)]
     nodes: usize,
 
-    /// Only the API server: nobody schedules or runs pods, or cleans up
+    /// Only the API server, without the simulator: pods are not scheduled or run, and nothing is garbage collected
     #[arg(long)]
     no_simulator: bool,
 }
 
 impl LocalOptions {
-    /// Whether somebody fulfils what objects ask for.
+    /// True if the simulator runs.
     pub(crate) fn simulates(&self) -> bool {
         !self.no_simulator
     }
@@ -39,16 +39,16 @@ pub(crate) struct LocalCluster {
     life: Life,
 }
 
-/// Who fulfils what objects ask for.
+/// The simulator.
 enum Life {
     Nobody,
     Simulator(Simulator),
-    /// One of all servers that share the store.
+    /// Elected among the servers that share the store.
     Elected(Elected),
 }
 
 impl LocalCluster {
-    /// One in memory, without a port.
+    /// A cluster in memory, without a port.
     pub(crate) async fn start(
         options: &LocalOptions,
         verbosity: i32,
@@ -57,7 +57,7 @@ impl LocalCluster {
         Self::of(Server::builder().in_memory(), options, verbosity, session).await
     }
 
-    /// One as described.
+    /// A cluster with these settings.
     pub(crate) async fn of(
         builder: Builder,
         options: &LocalOptions,
@@ -70,9 +70,9 @@ impl LocalCluster {
         Ok(Self { server, client, life })
     }
 
-    /// Stops everything and waits for it.
+    /// Stops everything and waits until it has ended.
     pub(crate) async fn stop(self) {
-        // The simulator is a client: it goes first.
+        // The simulator is a client: it stops first.
         match self.life {
             Life::Nobody => {}
             Life::Simulator(simulator) => simulator.stop().await,
@@ -111,22 +111,23 @@ impl Life {
     }
 }
 
-/// How clients of a server in this process behave.
+/// The options of clients of a server in this process.
 pub(crate) fn quiet_options(verbosity: i32, session: &Session) -> ClientOptions {
     ClientOptions {
         rate_limit: None,
-        // Nobody typed these requests: what the server thinks of them is for the log.
+        // The user did not type these requests: warnings about them go to the log.
         warnings: Arc::new(|warning| tracing::debug!("{}", warning.text)),
         ..client_options(verbosity, session.err.clone())
     }
 }
 
-/// Why it did not start, and what to do about it.
+/// The reason it did not start, and what to do about it.
 pub(crate) fn not_started(error: StartError) -> Failure {
     let hint = match &error {
-        StartError::Listen { .. } => "; `--listen 127.0.0.1:0` takes a free port",
-        StartError::Exposed(_) => " (--token-auth-file, --client-ca-file)",
-        _ => "",
+        StartError::Listen { .. } => "; `--listen 127.0.0.1:0` takes a free port".to_owned(),
+        StartError::Exposed(_) => " (--token-auth-file, --client-ca-file)".to_owned(),
+        StartError::Storage(error) => format!("; {}", error.advice()),
+        _ => String::new(),
     };
     Failure::text(format!("{:#}{hint}", anyhow::Error::from(error)))
 }

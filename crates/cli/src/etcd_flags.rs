@@ -1,4 +1,4 @@
-//! Where etcd is, as the flags of kube-apiserver say it.
+//! The etcd flags of kube-apiserver.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use watchkeeper_server::EtcdOptions;
 
 use crate::duration;
 
-/// Which etcd keeps the objects, if one does.
+/// The etcd that stores the objects, if any.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct EtcdFlags {
-    /// Keep objects in the etcd at these addresses; other servers may share it
+    /// Store objects in the etcd at these addresses; other servers may share it
     #[arg(
         long,
         value_name = "URL,...",
@@ -20,19 +20,19 @@ pub(crate) struct EtcdFlags {
     )]
     etcd_servers: Vec<String>,
 
-    /// Who has signed etcd's certificates; the system's authorities if not given
+    /// File with the CA certificates of etcd; by default the system's
     #[arg(long, value_name = "FILE", requires = "etcd_servers")]
     etcd_cafile: Option<PathBuf>,
 
-    /// The certificate to show to etcd
+    /// File with the client certificate for etcd
     #[arg(long, value_name = "FILE", requires_all = ["etcd_servers", "etcd_keyfile"])]
     etcd_certfile: Option<PathBuf>,
 
-    /// The key of that certificate
+    /// File with the key of that certificate
     #[arg(long, value_name = "FILE", requires_all = ["etcd_servers", "etcd_certfile"])]
     etcd_keyfile: Option<PathBuf>,
 
-    /// What all keys in etcd begin with: one for each cluster
+    /// Prefix of all keys in etcd: one per cluster
     #[arg(
         long,
         value_name = "PREFIX",
@@ -41,13 +41,13 @@ pub(crate) struct EtcdFlags {
     )]
     etcd_prefix: String,
 
-    /// How often etcd's history is compacted; 0 if somebody else does it
+    /// Interval of etcd compaction; 0 disables it
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration::parse, requires = "etcd_servers")]
     etcd_compaction_interval: Duration,
 }
 
 impl EtcdFlags {
-    /// What the flags say, if they say anything.
+    /// The options, if any flag is set.
     pub(crate) fn options(&self) -> Option<EtcdOptions> {
         if self.etcd_servers.is_empty() {
             return None;
@@ -63,7 +63,7 @@ impl EtcdFlags {
     }
 }
 
-/// A prefix with the slashes it is meant to have: `registry` would also be what `registry-of-others` begins with.
+/// A prefix with its slashes: `registry` would also be a prefix of `registry-of-others`.
 fn whole(prefix: &str) -> String {
     match prefix.trim_matches('/') {
         "" => "/".to_owned(),

@@ -1,4 +1,4 @@
-//! What went wrong, in kubectl's words, and what to do next.
+//! Errors of commands, with kubectl's texts and a next step.
 
 use std::fmt;
 use std::io;
@@ -7,24 +7,24 @@ use watchkeeper_client::discovery::MapError;
 use watchkeeper_client::{ConfigError, Error, ErrorKind};
 use watchkeeper_meta::Status;
 
-/// The exit code of a command whose 1 is a verdict, if it could not come to one.
+/// The exit code of a command that could not come to a verdict, if 1 is a verdict.
 pub(crate) const USAGE: u8 = 2;
 
-/// Why a command, or one step of it, did not do what it was asked for.
+/// The reason a command, or one step of it, failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The cluster said no, or nothing. `doing` is what stands in front: `error when deleting "demo.yaml"`.
+    /// The cluster refused or did not answer. `doing` is a prefix: `error when deleting "demo.yaml"`.
     Cluster { error: Error, doing: Option<String> },
-    /// Our own output cannot be written.
+    /// The output cannot be written.
     Output(io::Error),
-    /// Anything else; the causes are part of the words.
+    /// Anything else, with its causes.
     Other(anyhow::Error),
-    /// Several steps failed; they are told in their order.
+    /// Several steps failed, in order.
     Several(Vec<Failure>),
-    /// There is nothing to judge: a path that does not exist, a check of an unknown name. For commands whose exit code
-    /// is a verdict.
+    /// There is nothing to check: a path that does not exist, an unknown check. For commands whose exit code is a
+    /// verdict.
     Usage(String),
-    /// The verdict is on the output already.
+    /// The verdict was already printed.
     Judged,
 }
 
@@ -33,12 +33,12 @@ impl Failure {
         Self::Other(error.into())
     }
 
-    /// A sentence of our own.
+    /// A text of our own.
     pub(crate) fn text(text: impl fmt::Display) -> Self {
         Self::Other(anyhow::anyhow!("{text}"))
     }
 
-    /// Says what was being done with which file.
+    /// Adds what was being done with which file.
     pub(crate) fn doing(self, what: &str, source: &str) -> Self {
         match self {
             Self::Cluster { error, doing: None } => Self::Cluster {
@@ -49,7 +49,7 @@ impl Failure {
         }
     }
 
-    /// Nothing, one failure or several.
+    /// No failure, one or several.
     pub(crate) fn all(mut failures: Vec<Self>) -> Result<(), Self> {
         match failures.len() {
             0 => Ok(()),
@@ -58,7 +58,7 @@ impl Failure {
         }
     }
 
-    /// The same, from a command whose exit code is a verdict: there is none.
+    /// The same, from a command whose exit code is a verdict.
     pub(crate) fn into_usage(self) -> Self {
         match self {
             Self::Other(error) => Self::Usage(format!("{error:#}")),
@@ -66,7 +66,7 @@ impl Failure {
         }
     }
 
-    /// 1 as for kubectl; 2 from commands that use 1 for a verdict.
+    /// 1 as in kubectl; 2 from commands that use 1 for a verdict.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => USAGE,
@@ -74,12 +74,12 @@ impl Failure {
         }
     }
 
-    /// Whether nobody reads our output any more.
+    /// True if the output was closed.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// Whether the object or the resource does not exist.
+    /// True if the object or the resource does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Cluster { error, .. } if error.is_not_found())
     }
@@ -154,7 +154,7 @@ fn words(error: &Error, doing: Option<&str>) -> String {
     }
 }
 
-/// What the server said. Faults in an object stand under its kind and name, whatever was being done with it.
+/// The server's message. Validation errors are listed under the kind and name of the object.
 fn status_words(status: &Status, doing: Option<&str>) -> String {
     if status.is_invalid() {
         return invalid_words(status);
@@ -166,7 +166,7 @@ fn status_words(status: &Status, doing: Option<&str>) -> String {
     }
 }
 
-/// The message repeats the faults, so it is told only where there are none.
+/// The message repeats the causes, so it is shown only if there are none.
 fn invalid_words(status: &Status) -> String {
     let details = status.details.as_deref().cloned().unwrap_or_default();
     let subject = match details.kind.is_empty() && details.name.is_empty() {

@@ -1,4 +1,4 @@
-//! How objects are printed: `-o json`, `yaml`, `name`, `wide`, `jsonpath=…`, `custom-columns=…`.
+//! Output formats: `-o json`, `yaml`, `name`, `wide`, `jsonpath=…`, `custom-columns=…`.
 
 use std::io::Write;
 
@@ -11,10 +11,10 @@ use crate::failure::Failure;
 use crate::json_path::{Path, Template, plain};
 use crate::table::print_aligned;
 
-/// What may follow `-o`, in order.
+/// The output formats, sorted.
 pub(crate) const FORMATS: [&str; 6] = ["custom-columns", "json", "jsonpath", "name", "wide", "yaml"];
 
-/// What `-o` says.
+/// The output format.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) enum Format {
     /// The server's table.
@@ -30,7 +30,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Reads what was typed.
+    /// Parses an output format.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let (name, rest) = text.split_once('=').unwrap_or((text, ""));
         Ok(match name {
@@ -49,12 +49,12 @@ impl Format {
         })
     }
 
-    /// Whether the server makes the rows.
+    /// True if the server makes the rows.
     pub(crate) fn is_table(&self) -> bool {
         matches!(self, Self::Table | Self::Wide)
     }
 
-    /// Prints one object, which stands alone.
+    /// Prints a single object.
     pub(crate) fn print(
         &self,
         resource: &Resource,
@@ -84,7 +84,7 @@ impl Format {
     }
 }
 
-/// Says the type of an object out of a list, and leaves out what only the server needs.
+/// Adds the type of an object from a list, and removes managed fields.
 pub(crate) fn complete(object: &mut Value, resource: &Resource, keep_managed_fields: bool) {
     if object["kind"].is_null() {
         let kind = resource.group_version_kind();
@@ -96,7 +96,7 @@ pub(crate) fn complete(object: &mut Value, resource: &Resource, keep_managed_fie
     }
 }
 
-/// Four blanks, as kubectl; no newline at the end.
+/// Four spaces, as in kubectl; no newline at the end.
 pub(crate) fn pretty_json(value: &Value) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
@@ -105,12 +105,12 @@ pub(crate) fn pretty_json(value: &Value) -> Result<Vec<u8>, Failure> {
     Ok(text)
 }
 
-/// The first line of custom columns.
+/// The header of custom columns.
 pub(crate) fn headings(columns: &[(String, Path)]) -> Vec<String> {
     columns.iter().map(|(name, _)| name.clone()).collect()
 }
 
-/// An object's line of custom columns.
+/// The row of an object in custom columns.
 pub(crate) fn cells(columns: &[(String, Path)], object: &Value) -> Vec<String> {
     let cell = |path: &Path| {
         let found: Vec<_> = path.find(object).into_iter().map(plain).collect();

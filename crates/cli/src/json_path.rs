@@ -1,12 +1,12 @@
-//! The part of kubectl's JSONPath that people type: `{.items[*].metadata.name}`, `{.status.phase}`,
-//! `{range .items[*]}{.metadata.name}{"\n"}{end}`, `{.metadata.labels.app\.kubernetes\.io/name}`, `{['a','b']}`.
+//! The commonly used part of kubectl's JSONPath: `{.items[*].metadata.name}`, `{.status.phase}`, `{range
+//! .items[*]}{.metadata.name}{"\n"}{end}`, `{.metadata.labels.app\.kubernetes\.io/name}`, `{['a','b']}`.
 //!
-//! In flow a template and a document, out flows text. Filters (`?(@…)`), slices and `..` are not part of it and are
-//! refused by name. A path that leads nowhere is empty, as with kubectl's `--allow-missing-template-keys`.
+//! Filters (`?(@…)`), slices and `..` are not supported and are refused by name. A path that does not exist is empty,
+//! as with kubectl's `--allow-missing-template-keys`.
 
 use serde_json::Value;
 
-/// The most `{range}` may be nested: far beyond what can be read.
+/// The deepest nesting of `{range}`.
 const MAX_NESTING: usize = 16;
 
 /// A template.
@@ -33,7 +33,7 @@ enum Step {
 }
 
 impl Template {
-    /// Reads a template; one without braces is a bare path.
+    /// Parses a template; one without braces is a bare path.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if !text.contains('{') {
             return Ok(Self(vec![Part::Path(Path::parse(text)?)]));
@@ -43,7 +43,7 @@ impl Template {
         Ok(Self(parts))
     }
 
-    /// The text for a document.
+    /// The output for a document.
     pub(crate) fn render(&self, document: &Value) -> String {
         let mut out = String::new();
         render(&self.0, document, &mut out);
@@ -52,7 +52,7 @@ impl Template {
 }
 
 impl Path {
-    /// Reads `.a.b[0]['c'][*]`; a leading `$` or `@` stands for where it begins.
+    /// Parses `.a.b[0]['c'][*]`; a leading `$` or `@` is the current document.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let mut rest = text.strip_prefix(['$', '@']).unwrap_or(text);
@@ -63,7 +63,7 @@ impl Path {
         Ok(Self(steps.into_iter().flatten().collect()))
     }
 
-    /// The values it leads to, in order.
+    /// The values at the path, in order.
     pub(crate) fn find<'v>(&self, document: &'v Value) -> Vec<&'v Value> {
         let mut found = vec![document];
         for step in &self.0 {
@@ -93,7 +93,7 @@ impl Step {
     }
 }
 
-/// One step off the front; `None` for a dot that stands for the place itself.
+/// Consumes one step; `None` for a dot that denotes the document itself.
 fn step(rest: &mut &str) -> Result<Option<Step>, String> {
     if rest.starts_with("..") {
         return Err("'..' is not supported: name each field".to_owned());
@@ -130,7 +130,7 @@ fn bracket(inside: &str) -> Result<Step, String> {
     index.map_err(|_| format!("[{inside}] is not supported: use a number, a quoted name or *"))
 }
 
-/// A name up to the next dot or bracket; a backslash lets the next character stand for itself.
+/// A name up to the next dot or bracket; a backslash escapes the next character.
 fn key(text: &str) -> (String, &str) {
     let mut key = String::new();
     let mut characters = text.char_indices();
@@ -180,7 +180,7 @@ fn part(inside: &str, rest: &mut &str, nesting: usize) -> Result<Part, String> {
     Path::parse(inside).map(Part::Path)
 }
 
-/// The text up to the closing brace, which may stand within quotes.
+/// The text up to the closing brace, except within quotes.
 fn braces(text: &str) -> Result<(&str, &str), String> {
     let mut quote = None;
     for (at, character) in text.char_indices() {

@@ -1,15 +1,16 @@
 //! The `watchkeeper` program: a local cluster, and commands for any cluster.
 //!
 //! ```text
-//! what was typed (arguments) ▶ what it means (cluster, selection, manifests) ▶ one file per command ▶ output
+//! command line (arguments) ▶ its meaning (cluster, selection, manifests) ▶ one file per command ▶ output
 //! ```
 //!
-//! In flow words and a [`Session`], which is all of the outside world a command may touch besides its cluster; out
-//! flow text and an exit code. So a test runs a command as a user does, in its own process and without a port. What
-//! a library could do lives in a library: here are words, order and exit codes only.
+//! A command takes words and a [`Session`], the only part of the outside world it may touch besides its cluster, and
+//! returns text and an exit code. Tests therefore run a command as a user does, in their own process and without a
+//! port. Logic that fits a library is in a library; this crate has texts, order and exit codes.
 
 mod age;
 mod arguments;
+mod audit_flags;
 mod cluster;
 mod cluster_arguments;
 mod commands;
@@ -24,22 +25,28 @@ mod identity_flags;
 mod json_path;
 mod list_printer;
 mod live_view;
+mod maintenance;
 mod manifests;
 mod marks;
 mod object_state;
 mod one_thread;
 mod output;
+mod page;
 mod palette;
 mod printing;
 mod progress;
+mod recorded;
+mod request_flags;
 mod selection;
 mod session;
 mod stand_in;
 mod stdin_end;
 mod stop;
 mod table;
+mod update_lines;
 mod usage;
 mod waiting;
+mod watched;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -53,10 +60,10 @@ pub use output::Output;
 pub use session::{Look, Session};
 use stand_in::StandIn;
 
-/// What shells report of programs that a closed pipe has ended, kubectl among them.
+/// The exit code of programs ended by a closed pipe, as reported by shells.
 const CLOSED_PIPE: u8 = 128 + 13;
 
-/// Runs the program for these words, the program's own name first.
+/// Runs the program for these words, starting with the program's name.
 pub async fn run(words: impl IntoIterator<Item = OsString>, session: &mut Session) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
     if let Some(stand_in) = StandIn::called(words.first()) {
@@ -75,7 +82,7 @@ pub async fn run(words: impl IntoIterator<Item = OsString>, session: &mut Sessio
     finish(result, session)
 }
 
-/// The first word that is a command, to name it where its words make no sense.
+/// The first word that is a command, to name it in usage errors.
 fn command_in(words: &[OsString]) -> Option<&str> {
     let program = Arguments::command();
     let words = words.iter().skip(1).filter_map(|word| word.to_str());
@@ -84,12 +91,12 @@ fn command_in(words: &[OsString]) -> Option<&str> {
         .find(|word| program.find_subcommand(word).is_some())
 }
 
-/// Successes are out already, in order; failures come last.
+/// Results were already printed, in order; failures come last.
 fn finish(result: Result<(), Failure>, session: &mut Session) -> ExitCode {
     let flushed = session.out.flush().map_err(Failure::from);
     match result.and(flushed) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads our output has seen enough: `watchkeeper get pods | head`.
+        // The reader of our output has seen enough: `watchkeeper get pods | head`.
         Err(failure) if failure.is_closed_pipe() => CLOSED_PIPE.into(),
         Err(Failure::Judged) => ExitCode::FAILURE,
         Err(failure) => {

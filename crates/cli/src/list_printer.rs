@@ -1,8 +1,8 @@
-//! A list as documents, printed while it arrives.
+//! Prints a list as a document while it arrives.
 //!
-//! In flow objects one by one, out flows the `List` that kubectl prints of them. An object is let go as
-//! soon as it is printed, so a list of any length takes the room of one object; only what looks at all of it, or aligns
-//! it, is kept: whole objects for `jsonpath`, cells for `custom-columns`.
+//! It takes objects one by one and prints kubectl's `List`. Each object is dropped after it was printed, so a list of
+//! any length takes the memory of one object. Only formats that need all objects keep something: whole objects for
+//! `jsonpath`, cells for `custom-columns`.
 
 use std::io::Write;
 
@@ -14,19 +14,19 @@ use crate::format::{Format, cells, headings, pretty_json};
 use crate::json_path::{Path, Template};
 use crate::table::print_aligned;
 
-/// How deep the objects of a list stand within it.
+/// The indentation of items.
 const ITEM_INDENT: &[u8] = b"        ";
 
 /// Prints the objects of a list in one format.
 pub(crate) struct ListPrinter<'f>(Printed<'f>);
 
-/// What has been printed, or is kept for the end.
+/// The state of a format.
 enum Printed<'f> {
-    /// Names and tables need no more than a line of each object, and are printed elsewhere.
+    /// Names and tables are printed line by line elsewhere.
     Nothing,
-    /// Whether there was an object yet.
+    /// True if there was an object.
     Json(bool),
-    /// Likewise.
+    /// True if there was an object.
     Yaml(bool),
     JsonPath(&'f Template, Vec<Value>),
     CustomColumns(&'f [(String, Path)], Vec<Vec<String>>),
@@ -46,7 +46,7 @@ impl<'f> ListPrinter<'f> {
         })
     }
 
-    /// Prints an object, or keeps of it what can only be printed at the end.
+    /// Prints an object, or keeps the part that can only be printed at the end.
     pub(crate) fn object(&mut self, object: Value, out: &mut impl Write) -> Result<(), Failure> {
         match &mut self.0 {
             Printed::Nothing => Ok(()),
@@ -67,7 +67,7 @@ impl<'f> ListPrinter<'f> {
                 if !std::mem::replace(has_begun, true) {
                     out.write_all(b"apiVersion: v1\nitems:\n")?;
                 }
-                // A list at the top stands where it stands as a field: its dashes are not indented.
+                // A list at the top level is not indented.
                 let item = Value::Array(vec![object]);
                 Ok(out.write_all(yaml::to_string(&item).as_bytes())?)
             }

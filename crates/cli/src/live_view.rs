@@ -1,7 +1,6 @@
-//! Events on a screen: one line each, under a header, in colour where that helps.
+//! Events on a screen: one line each, under a header, with optional colours.
 //!
-//! Columns keep their place for as long as the view lasts: a text that is too long moves the rest of its own line, and
-//! no other.
+//! Columns have a fixed width: a longer text shifts only the rest of its own line.
 
 use std::io::{self, Write as _};
 
@@ -24,7 +23,7 @@ pub(crate) struct LiveView {
     pub(crate) counts: Counts,
 }
 
-/// How much has happened.
+/// The number of events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) added: usize,
@@ -32,7 +31,7 @@ pub(crate) struct Counts {
     pub(crate) deleted: usize,
 }
 
-/// What a line says.
+/// The content of a line.
 struct Line<'a> {
     event: &'static str,
     colour: &'static str,
@@ -50,8 +49,8 @@ impl LiveView {
         }
     }
 
-    /// Prints an event as a line: event, namespace, name, state, version. Those that only tell how the watch is doing
-    /// are for programs, but for a restart.
+    /// Prints an event as a line: event, namespace, name, state, version. Of the events about the stream itself, only
+    /// restarts are printed.
     pub(crate) fn show(
         &mut self,
         event: &FollowEvent,
@@ -157,7 +156,7 @@ impl Counts {
         self.added + self.modified + self.deleted
     }
 
-    /// How many objects are there now.
+    /// The number of existing objects.
     pub(crate) fn present(self) -> usize {
         self.added.saturating_sub(self.deleted)
     }

@@ -1,11 +1,11 @@
-//! Glue: the process's own words, streams and logging, given to [`watchkeeper_cli::run`].
+//! The process: passes its arguments, streams and logging to [`watchkeeper_cli::run`].
 
 use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 use watchkeeper_cli::Session;
 
-/// Writes are made of small allocations: a quarter of their cost with the system's allocator.
+/// Writes make many small allocations: a quarter of their cost with the system's allocator.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -1,4 +1,4 @@
-//! Manifests: from files, directories and standard input to objects, one bad one standing in nobody's way.
+//! Manifests from files, directories and standard input; a bad one does not affect the others.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -11,27 +11,27 @@ use crate::cluster::{Cluster, is_namespaced};
 use crate::failure::Failure;
 use crate::session::Session;
 
-/// More than any set of manifests: a larger file is not one.
+/// Larger than any set of manifests.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// Directories deeper than this are not followed: somebody linked one into itself.
+/// The deepest directory that is followed, against cyclic links.
 const MAX_DEPTH: usize = 64;
 
 const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
 
-/// Where manifests are, as typed.
+/// The files of manifests on the command line.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Filenames {
     /// A file, a directory or - for standard input; may be repeated
     #[arg(short, long = "filename", value_name = "FILE", value_delimiter = ',')]
     pub(crate) filename: Vec<PathBuf>,
 
-    /// Follow directories within directories
+    /// Process directories recursively
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
 }
 
-/// An object somebody wrote down, and where.
+/// An object in a manifest, with its file.
 #[derive(Clone, Debug)]
 pub(crate) struct Manifest {
     /// The file, as typed.
@@ -39,14 +39,14 @@ pub(crate) struct Manifest {
     pub(crate) wanted: watchkeeper_client::Manifest,
 }
 
-/// What a file says, and its name as typed.
+/// The content of a file, and its name as typed.
 pub(crate) struct Text {
     pub(crate) source: String,
     pub(crate) bytes: Vec<u8>,
 }
 
 impl Filenames {
-    /// A failure unless there is something to read.
+    /// Fails if there is nothing to read.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match self.filename.is_empty() {
             true => Err(Failure::text("required flag(s) \"filename\" not set")),
@@ -54,7 +54,7 @@ impl Filenames {
         }
     }
 
-    /// Reads everything, in order; what cannot be read is a failure in its place.
+    /// Reads everything, in order; errors are items in their place.
     pub(crate) fn read(&self, session: &mut Session) -> Result<Vec<Result<Manifest, Failure>>, Failure> {
         self.check()?;
         let mut found = Vec::new();
@@ -70,7 +70,7 @@ impl Filenames {
         }
     }
 
-    /// The files that are meant, in order; what cannot be read is a failure in its place.
+    /// The files, in order; errors are items in their place.
     pub(crate) fn texts(&self, session: &mut Session) -> Vec<Result<Text, Failure>> {
         let mut found = Vec::new();
         for path in &self.filename {
@@ -126,7 +126,7 @@ fn standard_input(session: &mut Session) -> Result<Text, Failure> {
     }
 }
 
-/// The manifests of a directory, in the order of their names.
+/// The manifests of a directory, sorted by name.
 fn manifest_files(
     directory: &Path,
     recursive: bool,
@@ -176,7 +176,7 @@ fn documents(source: &str, bytes: &[u8], found: &mut Vec<Result<Manifest, Failur
 }
 
 impl Manifest {
-    /// Where the object belongs: its resource, and the namespace it states, or else the request's.
+    /// The API of the object: its resource, in its own namespace or else the request's.
     pub(crate) async fn target(&self, cluster: &Cluster) -> Result<DynamicApi, Failure> {
         let (name, namespace) = (&self.wanted.name, &self.wanted.namespace);
         let found = self.wanted.api(&cluster.discovery, &cluster.namespace).await;

@@ -1,4 +1,4 @@
-//! Labels and annotations on existing objects: `app=web`, and `app-` to remove.
+//! Labels and annotations of existing objects: `app=web`, and `app-` to remove.
 
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -14,38 +14,38 @@ use crate::failure::Failure;
 use crate::selection::{Selectors, select};
 use crate::session::Session;
 
-/// Which objects, and what to put on them.
+/// The objects and the changes.
 #[derive(Debug, Args)]
 pub(crate) struct MarkArguments {
-    /// Which objects, then KEY=VALUE to set and KEY- to remove
+    /// Objects, then KEY=VALUE to set and KEY- to remove
     #[arg(value_name = "RESOURCE… KEY=VALUE")]
     words: Vec<String>,
 
     #[command(flatten)]
     selectors: Selectors,
 
-    /// Every object of the kinds
+    /// All objects of the kinds
     #[arg(long)]
     all: bool,
 
-    /// Replace values that are there already
+    /// Overwrite existing values
     #[arg(long)]
     overwrite: bool,
 }
 
-/// Where the marks are, and the word for having put them there.
+/// Labels or annotations, with the words for results.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MarkKind {
     pub(crate) field: &'static str,
-    /// One of them: `label`.
+    /// The singular: `label`.
     pub(crate) one: &'static str,
     pub(crate) done: &'static str,
-    /// What it is called if nothing was there to change, and if something was only taken away.
+    /// The words for "nothing changed" and "only removed".
     pub(crate) not_done: &'static str,
     pub(crate) undone: &'static str,
 }
 
-/// Marks each object; failures are told last.
+/// Changes each object; failures are reported last.
 pub(crate) async fn run(
     arguments: MarkArguments,
     kind: MarkKind,
@@ -141,9 +141,9 @@ impl MarkArguments {
     }
 }
 
-/// What became of one object.
+/// The result for one object.
 struct Marked {
-    /// What was to be removed and was not there.
+    /// Keys to remove that did not exist.
     missing: Vec<String>,
     done: &'static str,
 }

@@ -1,9 +1,9 @@
-//! An object's state in a word or two: a pod's phase, a deployment's ready replicas.
+//! A short description of an object's state: a pod's phase, a deployment's ready replicas.
 
 use serde_json::Value;
 use watchkeeper_wire::Object;
 
-/// The state of an object that is there.
+/// The state of an existing object.
 pub(crate) fn present(object: &Object) -> String {
     match object.to_value() {
         Ok(value) if object.is_deleting() => match phase(&value) {
@@ -15,7 +15,7 @@ pub(crate) fn present(object: &Object) -> String {
     }
 }
 
-/// The last state of an object that is gone.
+/// The last state of a deleted object.
 pub(crate) fn last(object: &Object) -> String {
     match object.to_value() {
         Ok(value) => state(object.kind(), &value),
@@ -56,7 +56,7 @@ fn state(kind: &str, object: &Value) -> String {
     }
 }
 
-/// A pod's phase, and what it waits for.
+/// A pod's phase, and the reason it waits.
 fn pod_state(pod: &Value) -> String {
     let phase = phase(pod).unwrap_or("-");
     let waiting = &pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"];

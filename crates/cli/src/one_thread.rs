@@ -1,10 +1,10 @@
-//! A runtime of one thread: only the time of such a runtime can be moved.
+//! A current-thread runtime: only its time can be moved.
 
 use anyhow::Context as _;
 
 use crate::failure::Failure;
 
-/// Runs something on a runtime of one thread. Nothing else is to be done by the thread that waits for it.
+/// Runs a future on a current-thread runtime. The calling thread blocks.
 pub(crate) fn on_one_thread<F>(serving: impl FnOnce() -> F + Send) -> Result<(), Failure>
 where
     F: Future<Output = Result<(), Failure>>,

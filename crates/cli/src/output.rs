@@ -1,25 +1,25 @@
-//! Where a command's text goes: a stream that several hands may hold, buffered until it is flushed.
+//! The output of a command: a shared stream, buffered until it is flushed.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A stream of text. Clones write to the same place.
+/// A stream of text. Clones write to the same stream.
 #[derive(Clone)]
 pub struct Output(Arc<Mutex<Box<dyn Write + Send>>>);
 
 impl Output {
-    /// Text goes to any writer.
+    /// Writes to any writer.
     pub fn new(writer: impl Write + Send + 'static) -> Self {
         Self(Arc::new(Mutex::new(Box::new(writer))))
     }
 
-    /// Text is kept; the second part is where to read it.
+    /// Keeps the text; the second value gives access to it.
     pub fn kept() -> (Self, Arc<Mutex<Vec<u8>>>) {
         let kept = Arc::new(Mutex::new(Vec::new()));
         (Self::new(Kept(kept.clone())), kept)
     }
 
-    /// Writes a line and lets it go at once. For people's eyes: a closed stream is nobody's failure.
+    /// Writes a line and flushes it. For people: a closed stream is ignored.
     pub fn line(&mut self, text: impl AsRef<str>) {
         let _ = writeln!(self, "{}", text.as_ref().trim_end()).and_then(|()| self.flush());
     }
@@ -58,7 +58,7 @@ impl Write for Kept {
     }
 }
 
-/// A writer that panicked has written what it has written.
+/// After a panic, the text written so far is kept.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Colours, where there are any.
+//! Colours, if enabled.
 
 use crate::session::Look;
 
@@ -10,7 +10,7 @@ pub(crate) const BOLD: &str = "\x1b[1m";
 pub(crate) const RESET: &str = "\x1b[0m";
 
 impl Look {
-    /// The text, in a colour if there are colours.
+    /// The text, coloured if colours are enabled.
     pub(crate) fn paint(self, colour: &str, text: &str) -> String {
         match self {
             Self::Plain => text.to_owned(),

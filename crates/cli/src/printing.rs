@@ -1,4 +1,4 @@
-//! What a write prints: a line that says what was done, or the object itself as `-o` wants it.
+//! The output of a write: a line about the result, or the object in the format of `-o`.
 
 use std::io::Write as _;
 
@@ -10,15 +10,15 @@ use crate::failure::Failure;
 use crate::format::{Format, complete};
 use crate::session::Session;
 
-/// How, as typed.
+/// The output options of a write.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Printing {
-    /// Print the object instead: json, yaml, name, jsonpath=…, custom-columns=…
+    /// Print the object: json, yaml, name, jsonpath=…, custom-columns=…
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<String>,
 }
 
-/// An object that was written.
+/// A written object.
 pub(crate) struct Written {
     pub(crate) api: DynamicApi,
     pub(crate) object: Object,
@@ -26,11 +26,11 @@ pub(crate) struct Written {
     pub(crate) line: String,
 }
 
-/// How, as understood.
+/// The parsed output options.
 pub(crate) struct WritePrinter(Option<Format>);
 
 impl Printing {
-    /// Understands it, before anything is written.
+    /// Parses the options, before anything is written.
     pub(crate) fn printer(&self) -> Result<WritePrinter, Failure> {
         let format = self.output.as_deref().map(Format::parse).transpose()?;
         match format {

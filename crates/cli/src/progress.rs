@@ -1,4 +1,4 @@
-//! How far a long list has come: one line on a terminal, gone before anything else is written.
+//! The progress of a long list: one line on a terminal, removed before other output.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -6,28 +6,28 @@ use std::time::{Duration, Instant};
 use crate::output::Output;
 use crate::session::Session;
 
-/// A list that is done sooner needs no bar.
+/// A list that finishes sooner shows no bar.
 pub(crate) const SHOW_AFTER: Duration = Duration::from_millis(500);
 
-/// How many characters the bar itself has.
+/// The width of the bar.
 const BAR: u64 = 30;
 
-/// Back to the beginning of the line, and wipe it.
+/// Returns to the start of the line and erases it.
 const WIPE: &str = "\r\x1b[K";
 
-/// A bar that fills as pages arrive.
+/// A progress bar that grows with pages.
 pub(crate) struct Progress {
     screen: Output,
-    /// None where nobody looks.
+    /// `None` if there is no terminal.
     show_at: Option<Instant>,
     seen: u64,
-    /// How many there will be; servers do not say where they select.
+    /// The total; servers do not state it with selectors.
     total: Option<u64>,
     shown: bool,
 }
 
 impl Progress {
-    /// Begins now. On a terminal only: a file has no use for it.
+    /// Starts now. Only on a terminal.
     pub(crate) fn new(session: &Session) -> Self {
         Self {
             screen: session.err.clone(),
@@ -38,7 +38,7 @@ impl Progress {
         }
     }
 
-    /// Counts a page: its objects, and those that come after it if the server says how many.
+    /// Counts a page: its objects, and the remaining ones if the server states them.
     pub(crate) fn note(&mut self, objects: usize, remaining: Option<u64>) {
         self.seen += objects as u64;
         self.total = remaining.map(|remaining| self.seen + remaining);
@@ -52,14 +52,14 @@ impl Progress {
         }
     }
 
-    /// Makes room for whatever comes next.
+    /// Removes the bar before other output.
     pub(crate) fn hide(&mut self) {
         if std::mem::take(&mut self.shown) {
             self.write(WIPE);
         }
     }
 
-    /// A terminal that is gone is nobody's failure.
+    /// A closed terminal is ignored.
     fn write(&mut self, text: &str) {
         let _ = self
             .screen

@@ -1,4 +1,4 @@
-//! Which objects are meant: `pods`, `pods a b`, `pods,services`, `pod/a service/b`, with `-l` and `--field-selector`.
+//! The selected objects: `pods`, `pods a b`, `pods,services`, `pod/a service/b`, with `-l` and `--field-selector`.
 
 use clap::Args;
 use watchkeeper_client::DynamicApi;
@@ -12,11 +12,11 @@ use crate::failure::Failure;
 #[derive(Clone, Debug)]
 pub(crate) struct Selected {
     pub(crate) resource: ApiResource,
-    /// Their names; empty for all that the selectors match.
+    /// Their names; empty for all that match the selectors.
     pub(crate) names: Vec<String>,
 }
 
-/// Selectors as they are typed.
+/// Selectors on the command line.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Selectors {
     /// Only objects with these labels: app=web,tier!=cache
@@ -29,7 +29,7 @@ pub(crate) struct Selectors {
 }
 
 impl Selectors {
-    /// As a list asks for it.
+    /// As list options.
     pub(crate) fn list_options(&self) -> Result<ListOptions, Failure> {
         Ok(ListOptions {
             label_selector: self.labels()?,
@@ -48,7 +48,7 @@ impl Selectors {
         text.parse().map_err(Failure::text)
     }
 
-    /// The names of the objects they match.
+    /// The names of the matching objects.
     pub(crate) async fn names(&self, api: &DynamicApi) -> Result<Vec<String>, Failure> {
         let metadata = api.clone().metadata_only();
         let list = metadata.pages().with(&self.list_options()?).collect().await?;
@@ -60,7 +60,7 @@ impl Selectors {
     }
 }
 
-/// Finds out what the words stand for.
+/// Resolves words to resources and names.
 pub(crate) async fn select(cluster: &Cluster, words: &[String]) -> Result<Vec<Selected>, Failure> {
     let mut selected = Vec::new();
     for (kind, names) in pairs(words)? {
@@ -84,7 +84,7 @@ pub(crate) async fn select_one(
     }
 }
 
-/// Typed words as kinds and the names that belong to them.
+/// Words as kinds with their names.
 fn pairs(words: &[String]) -> Result<Vec<(String, Vec<String>)>, Failure> {
     let Some((first, rest)) = words.split_first() else {
         return Err(Failure::text(

@@ -1,4 +1,4 @@
-//! The outside world of one command: its streams, how they look, and a cluster if one is at hand.
+//! The environment of one command: its streams, their appearance, and optionally a cluster.
 
 use std::io::{BufWriter, IsTerminal as _, Read};
 use std::time::Duration;
@@ -9,37 +9,37 @@ use watchkeeper_client::config::Environment;
 use crate::output::Output;
 use crate::progress::SHOW_AFTER;
 
-/// What a command may touch besides its cluster.
+/// The environment a command may use besides its cluster.
 pub struct Session {
-    /// Where results go.
+    /// The stream of results.
     pub out: Output,
-    /// Where warnings and failures go.
+    /// The stream of warnings and failures.
     pub err: Output,
-    /// What `-f -` reads.
+    /// The input of `-f -`.
     pub input: Box<dyn Read + Send>,
-    /// How results look.
+    /// The appearance of results.
     pub look: Look,
-    /// How long a list may take before its progress is shown on `err`; None if that is no terminal.
+    /// The time after which the progress of a list is shown on `err`; `None` if that is not a terminal.
     pub progress_after: Option<Duration>,
-    /// Variables and well-known places.
+    /// Variables and well-known paths.
     pub environment: Environment,
-    /// A cluster at hand, instead of the one the flags and files name.
+    /// A client to use instead of the one from flags and files.
     pub client: Option<Client>,
-    /// Whether this process's log is ours to set up.
+    /// True to set up this process's logging.
     pub logs: bool,
 }
 
-/// How results look.
+/// The appearance of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Letters only: for files, pipes and whoever set `NO_COLOR`.
+    /// Plain text: for files, pipes and `NO_COLOR`.
     Plain,
     /// With colours: for a terminal.
     Colour,
 }
 
 impl Session {
-    /// The process's own streams.
+    /// The streams of the process.
     pub fn of_process() -> Self {
         let environment = Environment::default();
         let colour = std::io::stdout().is_terminal() && environment.get("NO_COLOR").is_none();

@@ -1,11 +1,11 @@
 //! The program under another name: as `kube-apiserver` or `etcd`, for test suites that start those.
 //!
-//! controller-runtime's envtest, kube-rs' envtest (which is the former), jenvtest and others look for these programs in a
-//! directory, start them with flags they have always passed, ask for their health until it is good, and end them with
-//! SIGTERM. [`envtest-assets`](crate::commands) fills such a directory with links to this program, which acts by the name
-//! it was called by. A `kubectl` is the program itself: its commands are kubectl's.
+//! controller-runtime's envtest, jenvtest and others look for these programs in a directory, start them with fixed
+//! flags, poll their health, and stop them with SIGTERM. [`envtest-assets`](crate::commands) fills such a directory
+//! with links to this program, which acts by the name it was called by. `kubectl` is the program itself, with
+//! kubectl's commands.
 //!
-//! Flags nobody here knows are named in the log and passed over: suites pass what one version of Kubernetes wanted.
+//! Unknown flags are logged and ignored: suites pass flags of one version of Kubernetes.
 
 mod api_server;
 mod etcd;
@@ -29,7 +29,7 @@ pub(crate) enum StandIn {
 }
 
 impl StandIn {
-    /// What this program is to be, given the word it was called by.
+    /// The program to stand in for, by the name this one was called by.
     pub(crate) fn called(word: Option<&OsString>) -> Option<Self> {
         let name = Path::new(word?).file_name().and_then(OsStr::to_str)?;
         match name.strip_suffix(std::env::consts::EXE_SUFFIX).unwrap_or(name) {
@@ -48,8 +48,8 @@ impl StandIn {
     }
 }
 
-/// Reads a command line for a program, and sets up its log, which names the flags that were passed over. An exit code
-/// where there is nothing more to do: help was asked for, or a value makes no sense.
+/// Parses a command line, and sets up logging, which names the ignored flags. Returns an exit code if help was
+/// requested or a value is invalid.
 fn read<P>(words: &[OsString], without_effect: &[&str], session: &mut Session) -> Result<P, ExitCode>
 where
     P: CommandFactory + clap::FromArgMatches + AsRef<watchkeeper_logging::Options>,
@@ -69,7 +69,7 @@ where
         let flag = word.trim_start_matches('-');
         match without_effect.contains(&flag) {
             true => tracing::info!("{word} has no effect here"),
-            false => tracing::warn!("unknown flag is passed over: {word}"),
+            false => tracing::warn!("unknown flag is ignored: {word}"),
         }
     }
     Ok(read)

@@ -1,13 +1,13 @@
-//! The end of standard input: how a program notices that whoever started it is gone, however that came about.
+//! The end of standard input: how a program notices that its parent process is gone.
 
 use std::io::{Read as _, stdin};
 
 use tokio::sync::oneshot;
 
-/// Resolves when standard input has ended. What comes before that is passed over.
+/// Completes when standard input is closed. Input before that is ignored.
 pub(crate) async fn ended() {
     let (said, heard) = oneshot::channel();
-    // A thread of its own, which nobody waits for: a runtime does not end while one of its threads reads.
+    // A detached thread: a runtime does not shut down while one of its own threads reads.
     std::thread::spawn(move || {
         let mut rest = [0; 4096];
         while stdin().lock().read(&mut rest).is_ok_and(|read| read > 0) {}

@@ -1,6 +1,6 @@
-//! The wish to end, from Ctrl-C or from whoever ends processes.
+//! Stop signals: Ctrl-C and SIGTERM.
 
-/// Hears the wish from when it was made on: whoever tells users that they may now end the program has one before.
+/// Listens for signals from its creation on. It is created before users are told that they may stop the program.
 pub(crate) struct Stop {
     #[cfg(unix)]
     signals: Option<[tokio::signal::unix::Signal; 2]>,
@@ -20,7 +20,7 @@ impl Stop {
         Self {}
     }
 
-    /// Returns once somebody wants the program to end, and each time they say so again.
+    /// Completes with each signal.
     pub(crate) async fn requested(&mut self) {
         #[cfg(unix)]
         if let Some([interrupt, terminate]) = &mut self.signals {
@@ -30,14 +30,14 @@ impl Stop {
             }
             return;
         }
-        // Without a way to hear the wish there is nothing to wait for but the end of the process.
+        // If signals cannot be received, there is nothing to wait for.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// Returns once somebody wants the program to end.
+/// Completes with the first signal.
 pub(crate) async fn requested() {
     Stop::listen().requested().await;
 }

@@ -1,8 +1,8 @@
-//! Rows and columns, aligned: what the server says about objects, as text.
+//! Aligned tables of objects, as text.
 //!
-//! In flow `Table` documents page by page, or plain objects from a server that makes no tables; out flow lines.
-//! Rows are gathered until they are printed, so the pages of one list are aligned as if they were one, as kubectl's are:
-//! what is kept of each object until then is its line. Widths only grow, so what a watch adds stands in the same columns.
+//! `Table` documents go in page by page, or plain objects from a server without tables; lines come out. Rows are
+//! collected until they are printed, so that the pages of one list are aligned together, as in kubectl; only the line
+//! of each object is kept. Widths only grow, so rows added by a watch keep the columns.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::age;
 
-/// As kubectl's tables: no column is narrower, and three blanks stand between two.
+/// As in kubectl: the minimum width of a column; three spaces separate two.
 const MIN_WIDTH: usize = 6;
 const PADDING: usize = 3;
 
@@ -28,14 +28,14 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Row>,
 }
 
-/// Where the list stands.
+/// The metadata of a list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct TableMetadata {
     pub(crate) resource_version: String,
     #[serde(rename = "continue")]
     pub(crate) continue_token: String,
-    /// How many objects come after this page; servers do not say where they select.
+    /// The number of objects after this page; servers do not state it with selectors.
     pub(crate) remaining_item_count: Option<u64>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct TableMetadata {
 #[serde(default)]
 struct Column {
     name: String,
-    /// Only columns of priority 0 are shown unless more is asked for.
+    /// Only columns of priority 0 are shown by default.
     priority: i32,
 }
 
@@ -56,18 +56,18 @@ pub(crate) struct Row {
     pub(crate) object: Value,
 }
 
-/// Which columns a table has besides the server's.
+/// The columns of a table besides the server's.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
     pub(crate) wide: bool,
     pub(crate) no_headers: bool,
     pub(crate) show_namespace: bool,
     pub(crate) show_labels: bool,
-    /// Labels with a column each.
+    /// Labels that have a column.
     pub(crate) label_columns: Vec<String>,
-    /// Stands in front of names where several kinds are shown: `service/`.
+    /// The prefix of names if several kinds are shown: `service/`.
     pub(crate) name_prefix: String,
-    /// A first column of its own, for watches: `EVENT`.
+    /// A first column for watches: `EVENT`.
     pub(crate) show_event: bool,
 }
 
@@ -76,14 +76,14 @@ pub(crate) struct Layout {
 pub(crate) struct Printer {
     layout: Layout,
     columns: Vec<Column>,
-    /// Gathered and not yet printed.
+    /// Collected and not yet printed.
     lines: Vec<Vec<String>>,
     widths: Vec<usize>,
     has_header: bool,
 }
 
 impl Table {
-    /// A table, or whatever else a server sent, as one.
+    /// A table, made from other documents if necessary.
     pub(crate) fn from_value(document: Value) -> Result<Self, serde_json::Error> {
         if document["kind"] == "Table" {
             return serde_json::from_value(document);
@@ -103,7 +103,7 @@ impl Table {
         Ok(table)
     }
 
-    /// What is known of any object: its name and its age.
+    /// A table of any objects: name and age.
     fn of_objects(objects: Vec<Value>) -> Self {
         let column = |name: &str| Column {
             name: name.to_owned(),
@@ -138,7 +138,7 @@ impl Printer {
         }
     }
 
-    /// Takes in a page. The header comes with the first row; `event` is its first column where there is one.
+    /// Adds a page. The header comes with the first row; `event` is the first column, if there is one.
     pub(crate) fn gather(&mut self, table: &Table, event: &str) {
         if !table.columns.is_empty() {
             self.columns.clone_from(&table.columns);
@@ -152,12 +152,12 @@ impl Printer {
         }
     }
 
-    /// Whether there is nothing to print.
+    /// True if there is nothing to print.
     pub(crate) fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// Prints what was gathered, aligned.
+    /// Prints the collected rows, aligned.
     pub(crate) fn print(&mut self, out: &mut impl Write) -> io::Result<()> {
         print_aligned(&std::mem::take(&mut self.lines), &mut self.widths, out)
     }
@@ -174,7 +174,7 @@ impl Printer {
                 .map(|(_, name)| (*name).to_owned()),
         );
         header.extend(self.shown().map(|(_, column)| column.name.to_uppercase()));
-        // Only what stands behind the domain: `app.kubernetes.io/name` is `NAME`.
+        // Only the part after the domain: `app.kubernetes.io/name` is `NAME`.
         let labels = self.layout.label_columns.iter();
         header.extend(labels.map(|key| key.rsplit('/').next().unwrap_or(key).to_uppercase()));
         if self.layout.show_labels {
@@ -217,7 +217,7 @@ impl Printer {
     }
 }
 
-/// Prints lines in columns at least as wide as the given ones, which grow. The last cell of a line is not filled.
+/// Prints lines in columns at least as wide as the given ones, which grow. The last cell of a line is not padded.
 pub(crate) fn print_aligned(
     lines: &[Vec<String>],
     widths: &mut Vec<usize>,

@@ -1,4 +1,4 @@
-//! What was typed makes no sense: said in kubectl's words, with the nearest thing that would.
+//! Usage errors, with kubectl's texts and the nearest alternative.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -8,14 +8,14 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crate::failure::USAGE;
 use crate::session::Session;
 
-/// Prints help where it was asked for, else what is wrong with the words of a command.
+/// Prints help if it was requested, else the usage error of a command.
 pub(crate) fn report(error: &clap::Error, command: Option<&str>, session: &mut Session) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let _ = write!(session.out, "{error}").and_then(|()| session.out.flush());
             ExitCode::SUCCESS
         }
-        // Nothing was asked for: help, but on the side of failures.
+        // No command was given: help, but as a failure.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             session.err.line(error.to_string());
             ExitCode::FAILURE
@@ -53,6 +53,10 @@ fn unknown_command(error: &clap::Error) -> String {
     let command = first(error, ContextKind::InvalidSubcommand);
     let mut text = format!("error: unknown command {command:?} for \"watchkeeper\"");
     let near = all(error, ContextKind::SuggestedSubcommand);
+    let near: Vec<_> = near
+        .into_iter()
+        .filter(|known| is_near(&command, known))
+        .collect();
     if !near.is_empty() {
         text.push_str("\n\nDid you mean this?");
         for command in near {
@@ -60,6 +64,12 @@ fn unknown_command(error: &clap::Error) -> String {
         }
     }
     text
+}
+
+/// kubectl's rule: two letters apart at most, or the beginning of the command. clap alone would offer `backup` for `abc`.
+fn is_near(typed: &str, known: &str) -> bool {
+    let (typed, known) = (typed.to_lowercase(), known.to_lowercase());
+    known.starts_with(&typed) || strsim::levenshtein(&typed, &known) <= 2
 }
 
 fn unknown_flag(error: &clap::Error, command: Option<&str>) -> String {
@@ -78,13 +88,13 @@ fn unknown_flag(error: &clap::Error, command: Option<&str>) -> String {
     text + &see(command)
 }
 
-/// Where to read on.
+/// A pointer to the help.
 fn see(command: Option<&str>) -> String {
     let command = command.map(|command| format!("{command} ")).unwrap_or_default();
     format!("See 'watchkeeper {command}--help' for usage.")
 }
 
-/// `--filename <FILE>...` is called `"filename"`, and a word without dashes is what it stands for.
+/// `--filename <FILE>...` is called `"filename"`, and an argument by its value name.
 fn missing(error: &clap::Error) -> String {
     let names = all(error, ContextKind::InvalidArg);
     let quoted: Vec<_> = names

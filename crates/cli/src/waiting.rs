@@ -1,4 +1,4 @@
-//! Waiting for one object to become what somebody wants, by watching it: no polling, no missed moment.
+//! Waits until one object meets a condition, by watching it: no polling, no missed state.
 
 use serde_json::Value;
 use watchkeeper_client::{DynamicApi, WatchEvent};
@@ -7,7 +7,8 @@ use watchkeeper_wire::Object;
 
 use crate::failure::Failure;
 
-/// Returns once `wanted` says so. It sees the object as it is now and after each change; `None` if there is none.
+/// Completes when `wanted` returns true. It is called with the current object and after each change; `None` if
+/// there is none.
 pub(crate) async fn until(
     api: &DynamicApi,
     name: &str,
@@ -16,7 +17,7 @@ pub(crate) async fn until(
     loop {
         let (found, version) = match api.get(name).await {
             Ok(object) => (Some(value(&object)?), object.version()),
-            // Without a version a watch begins with what is there, so a creation in between is not missed.
+            // A watch without a version starts with the existing objects, so a creation in between is not missed.
             Err(error) if error.is_not_found() => (None, ResourceVersion::unset()),
             Err(error) => return Err(error.into()),
         };
@@ -30,7 +31,7 @@ pub(crate) async fn until(
             ..Default::default()
         };
         let mut events = api.watch().with(&options).await?;
-        // A watch that ends or breaks is a reason to look again, nothing more.
+        // After a watch ends or breaks, the object is read again.
         while let Some(Ok(event)) = events.next().await {
             let met = match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => wanted(Some(&value(&object)?))?,

@@ -22,7 +22,7 @@ pub(crate) async fn run(annotate: Annotate, cluster: &Cluster, session: &mut Ses
     let kind = MarkKind {
         field: "annotations",
         one: "annotation",
-        // As kubectl, which does not say what annotating has changed.
+        // As in kubectl, which does not say whether annotating has changed anything.
         done: "annotated",
         not_done: "annotated",
         undone: "annotated",

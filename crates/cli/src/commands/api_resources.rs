@@ -1,4 +1,4 @@
-//! `api-resources`: the kinds the server serves, and what they are called.
+//! `api-resources`: the kinds the server serves, with their names.
 
 use std::io::Write as _;
 
@@ -10,26 +10,26 @@ use crate::failure::Failure;
 use crate::session::Session;
 use crate::table::print_aligned;
 
-/// Print the resources the server has
+/// Print the resources of the server
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   watchkeeper api-resources
   watchkeeper api-resources --namespaced=false
   watchkeeper api-resources --api-group apps -o wide")]
 pub(crate) struct ApiResources {
-    /// Only those with, or without, namespaces
+    /// Only namespaced resources, or with =false only cluster-scoped ones
     #[arg(long, value_name = "BOOL", require_equals = true, num_args = 0..=1, default_missing_value = "true")]
     namespaced: Option<bool>,
 
-    /// Only those of this group; "" is the core group
+    /// Only resources of this group; "" is the core group
     #[arg(long, value_name = "GROUP")]
     api_group: Option<String>,
 
-    /// Only those with all of these verbs
+    /// Only resources with all of these verbs
     #[arg(long, value_name = "VERBS", value_delimiter = ',')]
     verbs: Vec<String>,
 
-    /// How to print them
+    /// Output format
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 
@@ -42,11 +42,11 @@ pub(crate) struct ApiResources {
 enum Format {
     /// With verbs and categories
     Wide,
-    /// Only their names
+    /// Only names
     Name,
 }
 
-/// Prints them sorted by group and name; versions that could not be asked are told last.
+/// Prints them sorted by group and name; versions that could not be read are reported last.
 pub(crate) async fn run(
     asked: ApiResources,
     cluster: &Cluster,

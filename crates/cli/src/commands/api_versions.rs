@@ -9,11 +9,11 @@ use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::session::Session;
 
-/// Print the API versions the server has, as "group/version"
+/// Print the API versions of the server, as "group/version"
 #[derive(Debug, Args)]
 pub(crate) struct ApiVersions {}
 
-/// Prints them in the order of their names.
+/// Prints them sorted.
 pub(crate) async fn run(cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let discovery = cluster.discovery.get().await?;
     let mut names: Vec<_> = discovery

@@ -1,4 +1,4 @@
-//! `apply`: makes objects what manifests say, by server-side apply.
+//! `apply`: server-side apply of manifests.
 
 use clap::Args;
 use watchkeeper_meta::ApplyOptions;
@@ -9,7 +9,7 @@ use crate::manifests::{Filenames, Manifest};
 use crate::printing::{Printing, Written};
 use crate::session::Session;
 
-/// Make objects what files say, and create those that are missing
+/// Apply manifests: create missing objects and update the others
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   watchkeeper apply -f demo.yaml
@@ -19,27 +19,27 @@ pub(crate) struct Apply {
     #[command(flatten)]
     files: Filenames,
 
-    /// Who owns the fields
+    /// Field manager
     #[arg(long, value_name = "NAME", default_value = "watchkeeper")]
     field_manager: String,
 
-    /// Take fields over from other managers
+    /// Take fields from other managers on conflict
     #[arg(long)]
     force_conflicts: bool,
 
-    /// Let the server check everything and keep nothing
+    /// Let the server validate everything and store nothing
     #[arg(long, value_name = "MODE", num_args = 0..=1, default_missing_value = "server", value_parser = ["none", "server"])]
     dry_run: Option<String>,
 
     #[command(flatten)]
     printing: Printing,
 
-    /// The only way there is; accepted so that scripts for kubectl work
+    /// Always on; accepted so that scripts for kubectl work
     #[arg(long, hide = true)]
     server_side: bool,
 }
 
-/// Applies all manifests in order; failures are told last.
+/// Applies all manifests in order; failures are reported last.
 pub(crate) async fn run(apply: Apply, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let printer = apply.printing.printer()?;
     let mut failures = Vec::new();
@@ -57,7 +57,7 @@ pub(crate) async fn run(apply: Apply, cluster: &Cluster, session: &mut Session) 
 }
 
 impl Apply {
-    /// What is missing whatever the cluster says.
+    /// Checks that need no cluster.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         self.files.check()
     }

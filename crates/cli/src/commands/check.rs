@@ -1,6 +1,6 @@
-//! `check`: what an API server would say to manifests, without one.
+//! `check`: validates manifests as an API server would, without one.
 //!
-//! Here are words and exit codes; [`judge`] is where the server is asked.
+//! This file has the texts and exit codes; [`judge`] asks the server.
 
 mod assumed;
 mod case;
@@ -44,7 +44,7 @@ pub(crate) struct Check {
     #[command(flatten)]
     files: Filenames,
 
-    /// How: json, for programs
+    /// Output format: json
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }
@@ -54,7 +54,7 @@ enum Format {
     Json,
 }
 
-/// Checks all manifests, and fails if something is wrong with one.
+/// Checks all manifests, and fails if one is invalid.
 pub(crate) async fn run(
     check: Check,
     namespace: Option<String>,
@@ -102,7 +102,7 @@ fn print(verdict: &Verdict, files: &Filenames, session: &mut Session) -> Result<
     Ok(writeln!(session.out, "{}", next_step(verdict, files))?)
 }
 
-/// `web.yaml:7: error: deployment.apps/web: spec.replicas: …`, which editors and terminals know how to open.
+/// `web.yaml:7: error: deployment.apps/web: spec.replicas: …`, which editors and terminals can open.
 fn line(problem: &Problem, look: Look) -> String {
     let (colour, word) = match problem.severity {
         Severity::Error => (RED, "error"),
@@ -156,7 +156,7 @@ fn counted(count: usize, what: &str) -> String {
     }
 }
 
-/// What to do now.
+/// The suggested next step.
 fn next_step(verdict: &Verdict, files: &Filenames) -> String {
     let is_error = |problem: &&Problem| problem.severity == Severity::Error;
     match verdict.problems.iter().find(is_error) {

@@ -1,4 +1,4 @@
-//! `check-server`: whether an API server, or a proxy in front of one, keeps the promises of list and watch.
+//! `check-server`: checks whether an API server, or a proxy in front of one, keeps the guarantees of list and watch.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use watchkeeper_client::DynamicApi;
-use watchkeeper_conformance::{Check, Finding, Options, Outcome, Report};
+use watchkeeper_conformance::{Check, CustomKind, Finding, Options, Outcome, Report};
 
 use crate::cluster::Cluster;
 use crate::duration;
@@ -16,7 +16,7 @@ use crate::palette::{GREEN, RED, YELLOW};
 use crate::session::{Look, Session};
 use crate::stop::Stop;
 
-/// Judge whether an API server, or a proxy in front of one, keeps the promises of list and watch
+/// Check whether an API server, or a proxy in front of one, keeps the guarantees of list and watch
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   watchkeeper check-server                                  the cluster of the kubeconfig
@@ -24,31 +24,36 @@ use crate::stop::Stop;
   watchkeeper check-server --list                           the checks and what they are about
   watchkeeper check-server gap-free pagination -n scratch   two of them, in a namespace that exists
   watchkeeper check-server -o json > report.json
+  watchkeeper check-server --custom-kind                    how it serves a custom kind
 
-It writes ConfigMaps of its own, in a namespace that it creates and deletes again unless -n names one, and touches nothing
+It writes ConfigMaps (or objects of its custom kind) of its own, in a namespace that it creates and deletes again unless -n names one, and touches nothing
 else. It exits with 0 if every promise is kept, 1 if one is broken, 2 if the command makes no sense.")]
 pub(crate) struct CheckServer {
     /// Only these checks
     #[arg(value_name = "CHECK", value_parser = check_name)]
     checks: Vec<Check>,
 
-    /// Print the checks and run none
+    /// Print the checks without running them
     #[arg(long)]
     list: bool,
 
-    /// Seed of the random writes: the same seed writes the same
+    /// Seed of the random writes: equal seeds make equal writes
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
-    /// How long to wait for an event that must come
+    /// Time to wait for an expected event
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     patience: Duration,
 
-    /// How long one check may take
+    /// Time limit of one check
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse)]
     limit: Duration,
 
-    /// How: json
+    /// Judge how a custom kind is served: its definition is installed, and deleted again
+    #[arg(long)]
+    custom_kind: bool,
+
+    /// Output format: json
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }
@@ -64,7 +69,7 @@ fn check_name(word: &str) -> Result<Check, String> {
 }
 
 impl CheckServer {
-    /// Whether no server is needed.
+    /// True if no server is needed.
     pub(crate) fn lists(&self) -> bool {
         self.list
     }
@@ -75,6 +80,7 @@ impl CheckServer {
             seed: self.seed,
             patience: self.patience,
             limit: self.limit,
+            ..Options::default()
         }
     }
 }
@@ -87,31 +93,41 @@ pub(crate) fn list(session: &mut Session) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Judges the server, and fails if a promise is broken.
+/// Checks the server, and fails if a guarantee is violated.
 pub(crate) async fn run(check: CheckServer, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
-    // Before anything is written: whoever interrupts us from now on waits for the cleaning up.
+    // Before anything is written: from now on an interrupt waits for the clean-up.
     let mut stop = Stop::listen();
     let place = Place::of(cluster).await?;
-    let options = check.options();
+    let mut options = check.options();
+    let custom = match check.custom_kind {
+        true => Some(CustomKind::install(&cluster.client).await?),
+        false => None,
+    };
+    if let Some(custom) = &custom {
+        options.kind = custom.kind().clone();
+    }
     let (out, look, format) = (session.out.clone(), session.look, check.output);
     let told = move |finding: &Finding| {
         if format.is_none() {
-            // Whoever does not read on will be noticed by the last line.
+            // A closed output is noticed with the last line.
             let _ = print(finding, look, &mut out.clone());
         }
     };
     let (client, namespace) = (&cluster.client, place.name());
     let mut report = watchkeeper_conformance::run(client, namespace, &options, stop.requested(), told).await;
+    if let Some(custom) = custom {
+        report.left_behind.extend(custom.remove().await);
+    }
     report.left_behind.extend(place.clean_up().await);
     conclude(&report, format, session)?;
-    // An interrupted judge has found nothing wrong, and has not judged.
+    // An interrupted run has found nothing wrong, but is incomplete.
     match report.passed() && !report.interrupted {
         true => Ok(()),
         false => Err(Failure::Judged),
     }
 }
 
-/// Where the objects are.
+/// The namespace of the objects.
 enum Place {
     Given(String),
     Created { name: String, namespaces: DynamicApi },

@@ -1,9 +1,8 @@
-//! `__complete`: what may come next on a command line, for the scripts of [`super::completion`].
+//! `__complete`: completions of a command line, for the scripts of [`super::completion`].
 //!
-//! In flow the words typed so far, the last one unfinished and maybe empty; out flow candidates, one per line with a
-//! description after a tab, then a line that says whether a file would do as well. The form is cobra's, so shells
-//! treat the answer as they treat kubectl's. It asks the cluster, but never for long, and says nothing if there is
-//! none: who presses Tab does not want to read errors.
+//! The input is the words typed so far, the last one unfinished and maybe empty. The output is one candidate per
+//! line, with a description after a tab, then a line that says whether files are candidates too. The format is
+//! cobra's, so shells treat it as kubectl's. It asks the cluster, but not for long, and prints no errors.
 
 mod candidates;
 mod line;
@@ -21,10 +20,10 @@ use crate::session::Session;
 use candidates::Candidates;
 use line::Line;
 
-/// Longer than this nobody waits for a Tab.
+/// The time limit of a completion.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Cobra's number for: no file fits here.
+/// Cobra's code for "no files".
 const NO_FILES: u8 = 4;
 
 /// Print what may come next
@@ -56,7 +55,7 @@ pub(crate) async fn run(complete: Complete, session: &mut Session) -> Result<(),
     Ok(writeln!(session.out, ":{directive}")?)
 }
 
-/// The cluster that is meant, as far as it is typed.
+/// The cluster arguments typed so far.
 fn cluster_arguments(program: &clap::Command, words: &[String]) -> ClusterArguments {
     let finished = &words[..words.len().saturating_sub(1)];
     let words = std::iter::once("watchkeeper").chain(finished.iter().map(String::as_str));

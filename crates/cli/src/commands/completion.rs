@@ -1,4 +1,4 @@
-//! `completion`: a script that lets a shell ask this program what may be typed next ([`super::complete`]).
+//! `completion`: a script that lets a shell ask this program for completions ([`super::complete`]).
 
 use std::io::Write as _;
 

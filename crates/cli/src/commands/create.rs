@@ -1,4 +1,4 @@
-//! `create`: new objects from manifests.
+//! `create`: creates objects from manifests.
 
 use clap::Args;
 use watchkeeper_meta::{CreateOptions, FieldValidation};
@@ -9,7 +9,7 @@ use crate::manifests::{Filenames, Manifest};
 use crate::printing::{Printing, Written};
 use crate::session::Session;
 
-/// Create objects from files
+/// Create objects from manifests
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   watchkeeper create -f pod.yaml
@@ -18,7 +18,7 @@ pub(crate) struct Create {
     #[command(flatten)]
     files: Filenames,
 
-    /// Who owns the fields
+    /// Field manager
     #[arg(long, value_name = "NAME", default_value = "watchkeeper-create")]
     field_manager: String,
 
@@ -26,7 +26,7 @@ pub(crate) struct Create {
     printing: Printing,
 }
 
-/// Creates all manifests in order; failures are told last.
+/// Creates all manifests in order; failures are reported last.
 pub(crate) async fn run(create: Create, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let printer = create.printing.printer()?;
     let mut failures = Vec::new();
@@ -44,7 +44,7 @@ pub(crate) async fn run(create: Create, cluster: &Cluster, session: &mut Session
 }
 
 impl Create {
-    /// What is missing whatever the cluster says.
+    /// Checks that need no cluster.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         self.files.check()
     }

@@ -1,4 +1,4 @@
-//! `delete`: objects from manifests, by name or by selector; waits until they are gone.
+//! `delete`: deletes objects by manifest, name or selector, and waits until they are gone.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::selection::{Selectors, select};
 use crate::session::Session;
 use crate::waiting::until;
 
-/// Delete objects by file, by name or by label
+/// Delete objects by file, name or label
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   watchkeeper delete -f demo.yaml
@@ -24,7 +24,7 @@ use crate::waiting::until;
   watchkeeper delete pods -l app=web
   watchkeeper delete configmaps --all -n shop --wait=false")]
 pub(crate) struct Delete {
-    /// What to delete: kind/name …, or a kind and names
+    /// Objects to delete: kind/name …, or a kind and names
     #[arg(value_name = "RESOURCE")]
     words: Vec<String>,
 
@@ -34,27 +34,27 @@ pub(crate) struct Delete {
     #[command(flatten)]
     selectors: Selectors,
 
-    /// Every object of the kinds
+    /// All objects of the kinds
     #[arg(long)]
     all: bool,
 
-    /// An object that does not exist is fine
+    /// Ignore objects that do not exist
     #[arg(long)]
     ignore_not_found: bool,
 
-    /// Seconds a pod has to end by itself
+    /// Grace period of pods, in seconds
     #[arg(long, value_name = "SECONDS")]
     grace_period: Option<i64>,
 
-    /// Let a pod end within one second
+    /// Delete pods with a grace period of one second
     #[arg(long, conflicts_with_all = ["grace_period", "force"])]
     now: bool,
 
-    /// Do not wait for a pod to end: its containers may go on for a while
+    /// Delete pods without waiting: their containers may keep running for a while
     #[arg(long, conflicts_with = "grace_period")]
     force: bool,
 
-    /// What becomes of the objects that depend on it
+    /// Treatment of dependents
     #[arg(long, default_value = "background")]
     cascade: Cascade,
 
@@ -63,7 +63,7 @@ pub(crate) struct Delete {
         default_missing_value = "true", action = clap::ArgAction::Set)]
     wait: bool,
 
-    /// How long to wait; 0 waits as long as it takes
+    /// How long to wait; 0 is no limit
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = duration::parse)]
     timeout: Duration,
 }
@@ -79,17 +79,17 @@ enum Cascade {
 struct Doomed {
     api: DynamicApi,
     name: String,
-    /// The file that names it, if one does.
+    /// The file that names it, if any.
     source: Option<String>,
 }
 
-/// An object whose deletion has begun.
+/// An object that is being deleted.
 struct Leaving {
     api: DynamicApi,
     name: String,
 }
 
-/// Deletes in order; waits for all at the end; failures are told last.
+/// Deletes in order; waits for all at the end; failures are reported last.
 pub(crate) async fn run(delete: Delete, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let (mut leaving, mut failures) = (Vec::new(), Vec::new());
     let doomed = delete.doomed(cluster, session).await?;
@@ -125,7 +125,7 @@ pub(crate) async fn run(delete: Delete, cluster: &Cluster, session: &mut Session
 }
 
 impl Delete {
-    /// What is missing whatever the cluster says.
+    /// Checks that need no cluster.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match self.words.is_empty() {
             true => self.files.check(),
@@ -231,7 +231,7 @@ async fn of_manifest(manifest: Manifest, cluster: &Cluster) -> Result<Doomed, Fa
 }
 
 impl Leaving {
-    /// Returns once the object is gone, or another one has taken its name.
+    /// Completes when the object is gone, or another one has its name.
     async fn gone(self) -> Result<(), Failure> {
         let mut uid = Value::Null;
         let gone = until(&self.api, &self.name, |object| {
@@ -246,7 +246,7 @@ impl Leaving {
         })
         .await;
         match gone {
-            // Those who may delete need not be allowed to look.
+            // A user who may delete need not be allowed to read.
             Err(Failure::Cluster { error, .. }) if error.is_forbidden() => Ok(()),
             gone => gone,
         }

@@ -1,7 +1,7 @@
-//! `demo`: a cluster in this process and, live, what a watch sees of it: a rollout, an update, a deletion.
+//! `demo`: a cluster in this process, and a live watch of a rollout, an update and a deletion.
 //!
-//! Two things run side by side: the [`story`], which does what a user would do, and the view, which knows nothing
-//! of the story and prints what the watch brings.
+//! Two tasks run side by side: the [`story`], which acts as a user, and the view, which prints the events of the
+//! watch.
 
 mod story;
 
@@ -14,38 +14,48 @@ use watchkeeper_client::DiscoveryClient;
 use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::follow::{Follow, FollowEvent};
 use watchkeeper_runtime::watcher::Config;
+use watchkeeper_view::feed::FeedOptions;
 
 use crate::cluster::Cluster;
 use crate::duration;
 use crate::embedded::{LocalCluster, LocalOptions};
 use crate::failure::Failure;
 use crate::live_view::LiveView;
+use crate::page::OpenPage;
 use crate::session::Session;
 use crate::stop;
 
-/// The namespace everything happens in.
+/// The namespace of the demo.
 const NAMESPACE: &str = "demo";
 
-/// What the watch follows, in one stream.
+/// The watched kinds.
 const KINDS: [&str; 4] = ["deployments", "replicasets", "pods", "services"];
 
-/// Sentences that wait to be printed; the story waits when there are more.
+/// How long it takes at most if nobody says otherwise.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// The number of sentences that may be queued; then the story waits.
 const SENTENCES: usize = 4;
 
-/// See a cluster live, with nothing installed
+/// Show a live cluster, with nothing installed
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   watchkeeper demo
   watchkeeper demo --for 20s
+  watchkeeper demo --ui           in the browser as well
   watchkeeper demo | cat          no colours
 
 The API server, its storage and the controllers run in this process; nothing is left behind.")]
 pub(crate) struct Demo {
-    /// The longest it may take
-    #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = duration::parse)]
-    duration: Duration,
+    /// The longest it may take; 60s unless there is a page to look at
+    #[arg(long = "for", value_name = "TIME", value_parser = duration::parse)]
+    duration: Option<Duration>,
 
-    /// The time between two acts
+    /// Also show it on a page in the browser, until Ctrl-C
+    #[arg(long)]
+    ui: bool,
+
+    /// Time between two steps
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::parse)]
     pace: Duration,
 
@@ -53,7 +63,7 @@ pub(crate) struct Demo {
     local: LocalOptions,
 }
 
-/// Plays the story until it is over, time is up or the user has seen enough.
+/// Runs the story until it is over, the time limit passes or the user stops it.
 pub(crate) async fn run(demo: Demo, verbosity: i32, session: &mut Session) -> Result<(), Failure> {
     let started = Instant::now();
     let local = LocalCluster::start(&demo.local, verbosity, session).await?;
@@ -65,19 +75,43 @@ pub(crate) async fn run(demo: Demo, verbosity: i32, session: &mut Session) -> Re
         request_timeout: None,
     };
     let mut stage = Stage::new(&cluster).await?;
+    let page = match demo.ui {
+        true => Some(OpenPage::serve(cluster.client.clone(), FeedOptions::default(), 0, "demo").await?),
+        false => None,
+    };
+    if let Some(page) = &page {
+        stage.view.say(&page.line(), session)?;
+    }
+    let time = demo.duration.or((!demo.ui).then_some(LONGEST));
     let (sentences, told) = mpsc::channel(SENTENCES);
     let story = story::tell(cluster, demo.local.simulates(), demo.pace, sentences);
+    let play = async {
+        stage.play(story, told, session).await?;
+        match page {
+            // There is still something to look at.
+            Some(_) => std::future::pending().await,
+            None => Ok(()),
+        }
+    };
     let result = tokio::select! {
-        result = stage.play(story, told, session) => result,
-        () = tokio::time::sleep(demo.duration) => Ok(()),
+        result = play => result,
+        () = time_up(time) => Ok(()),
         () = stop::requested() => Ok(()),
     };
+    drop(page);
     local.stop().await;
     stage.close(started.elapsed(), session)?;
     result
 }
 
-/// What the audience sees.
+async fn time_up(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The output of the demo.
 struct Stage {
     follow: Follow,
     resources: Vec<(Arc<str>, watchkeeper_meta::Resource)>,
@@ -100,7 +134,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Prints what happens until the story is over and the stage is empty again.
+    /// Prints events until the story is over and all objects are gone.
     async fn play(
         &mut self,
         story: impl Future<Output = Result<(), Failure>>,
@@ -111,7 +145,7 @@ impl Stage {
         let mut over = false;
         while !(over && self.view.counts.present() == 0) {
             tokio::select! {
-                // In this order, a sentence stands above the lines it is about.
+                // In this order, a sentence is printed above its events.
                 biased;
                 Some(sentence) = told.recv() => self.view.say(&sentence, session)?,
                 followed = self.follow.next() => {
@@ -148,9 +182,9 @@ impl Stage {
         )?;
         session.out.line(
             "\nWhat to type next:
-  watchkeeper up                                      a cluster of your own, for kubectl and any client
+  watchkeeper up                                      a local cluster for kubectl and any client
   export KUBECONFIG=watchkeeper.kubeconfig            in another terminal, then
-  watchkeeper watch pods,deployments -A               what happens there
+  watchkeeper watch pods,deployments -A               watch events
   kubectl create deployment web --image=web --replicas=3",
         );
         Ok(())

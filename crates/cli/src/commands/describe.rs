@@ -1,4 +1,4 @@
-//! `describe`: one object for reading, and the events about it. The same for every kind.
+//! `describe`: one object in readable form, with its events. The same for every kind.
 
 use std::io::{self, Write};
 
@@ -16,13 +16,13 @@ use crate::selection::{Selectors, select};
 use crate::session::Session;
 use crate::table::print_aligned;
 
-/// How far what is within something stands to the right.
+/// The indentation of nested fields.
 const INDENT: usize = 2;
 
-/// The whole object once more, secrets included: not for reading.
+/// A copy of the whole object, secrets included: not shown.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Maps whose keys people choose themselves.
+/// Maps whose keys are chosen by users.
 const PEOPLES_KEYS: [&str; 7] = [
     "annotations",
     "binaryData",
@@ -33,14 +33,14 @@ const PEOPLES_KEYS: [&str; 7] = [
     "selector",
 ];
 
-/// Show an object for reading, with the events about it
+/// Show an object in readable form, with its events
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   watchkeeper describe pod web
   watchkeeper describe deployment/web service/web
   watchkeeper describe pods -l app=web")]
 pub(crate) struct Describe {
-    /// Which objects: kind/name …, a kind and names, or a kind
+    /// Objects: kind/name …, a kind and names, or a kind
     #[arg(value_name = "RESOURCE", required = true)]
     words: Vec<String>,
 
@@ -51,12 +51,12 @@ pub(crate) struct Describe {
     #[arg(short = 'A', long)]
     all_namespaces: bool,
 
-    /// Leave the events out
+    /// Omit the events
     #[arg(long)]
     no_events: bool,
 }
 
-/// Describes each object, two empty lines between two.
+/// Describes each object, separated by two empty lines.
 pub(crate) async fn run(describe: Describe, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let (mut shown, mut failures) = (0, Vec::new());
     for selected in select(cluster, &describe.words).await? {
@@ -105,7 +105,7 @@ impl Describe {
     }
 }
 
-/// The head everybody looks for first, then everything else.
+/// The most important fields first, then everything else.
 fn print_object(object: &Value, out: &mut impl Write) -> io::Result<()> {
     let metadata = &object["metadata"];
     let mut lines = vec![vec!["Name:".to_owned(), plain(&metadata["name"])]];
@@ -134,7 +134,7 @@ fn print_object(object: &Value, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// How long each secret is, instead of the secret. Four characters of base64 stand for three bytes.
+/// The size of each secret instead of its value. Four base64 characters are three bytes.
 fn sizes(secrets: &Value) -> Value {
     let size = |secret: &Value| plain(secret).trim_end_matches('=').len() * 3 / 4;
     let secrets = secrets.as_object().into_iter().flatten();
@@ -165,7 +165,7 @@ fn pairs(title: &str, values: &Value) -> Vec<Vec<String>> {
     texts.into_iter().enumerate().map(line).collect()
 }
 
-/// A field and all within it. Objects are no deeper than the reader of the answer allowed.
+/// A field and its nested fields. The depth was limited when the answer was parsed.
 fn print_field(key: &str, value: &Value, indent: usize, out: &mut impl Write) -> io::Result<()> {
     print_titled(&title(key), PEOPLES_KEYS.contains(&key), value, indent, out)
 }
@@ -207,7 +207,7 @@ fn print_item(item: &Value, indent: usize, out: &mut impl Write) -> io::Result<(
     }
 }
 
-/// `readyReplicas` reads `Ready Replicas`; keys people chose themselves stay as they are.
+/// `readyReplicas` is printed as `Ready Replicas`; keys chosen by users are not changed.
 fn title(key: &str) -> String {
     if !key.chars().all(|c| c.is_ascii_alphanumeric()) {
         return key.to_owned();

@@ -1,4 +1,4 @@
-//! `envtest-assets`: a directory that test suites take for the programs of a Kubernetes control plane.
+//! `envtest-assets`: a directory that test suites use as the binaries of a Kubernetes control plane.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use clap::Args;
 use crate::failure::Failure;
 use crate::session::Session;
 
-/// The programs that suites look for.
+/// The binaries that suites look for.
 const NAMES: [&str; 3] = ["kube-apiserver", "etcd", "kubectl"];
 
 /// Fill a directory with stand-ins for kube-apiserver, etcd and kubectl
@@ -21,16 +21,16 @@ const NAMES: [&str; 3] = ["kube-apiserver", "etcd", "kubectl"];
 The files are links to this program, which acts by the name it is called by. They work with the envtest of
 controller-runtime and of kube-rs, and with jenvtest.")]
 pub(crate) struct EnvtestAssets {
-    /// The directory; it is made if it is not there
+    /// Directory; created if missing
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
-    /// Replace programs of these names that are there already
+    /// Replace existing programs of these names
     #[arg(long)]
     force: bool,
 }
 
-/// Puts them there, and says how to use them.
+/// Creates them, and prints how to use them.
 pub(crate) fn run(assets: &EnvtestAssets, session: &mut Session) -> Result<(), Failure> {
     let directory = fill(assets).map_err(Failure::Other)?;
     session
@@ -51,7 +51,7 @@ fn fill(assets: &EnvtestAssets) -> anyhow::Result<PathBuf> {
     Ok(std::path::absolute(directory)?)
 }
 
-/// Takes a link away that is there; anything else only by force: it may be the real program.
+/// Removes an existing link; anything else only with `--force`: it may be the real program.
 fn make_room(path: &Path, force: bool) -> anyhow::Result<()> {
     let found = match path.symlink_metadata() {
         Ok(found) => found,
@@ -67,7 +67,7 @@ fn make_room(path: &Path, force: bool) -> anyhow::Result<()> {
     std::fs::remove_file(path).with_context(|| format!("cannot replace {}", path.display()))
 }
 
-/// Links to the program; a copy is as good where there are no links.
+/// Links to the program, or copies it where links are not supported.
 fn link(program: &Path, path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     let linked = std::os::unix::fs::symlink(program, path);

@@ -1,4 +1,4 @@
-//! `explain`: what fields a kind has, from the OpenAPI documents of the server itself, in kubectl's layout.
+//! `explain`: the fields of a kind, from the server's own OpenAPI documents, in kubectl's layout.
 
 mod schemas;
 mod text;
@@ -18,7 +18,7 @@ use text::Explanation;
 /// The largest document of a real server has 6 MB.
 const MAX_DOCUMENT: usize = 64 << 20;
 
-/// Show what fields a kind has
+/// Show the fields of a kind
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   watchkeeper explain pods
@@ -30,16 +30,16 @@ pub(crate) struct Explain {
     #[arg(value_name = "KIND.FIELD")]
     word: Option<String>,
 
-    /// Show the fields of fields too, without descriptions
+    /// Show nested fields too, without descriptions
     #[arg(long)]
     recursive: bool,
 
-    /// The group and version to look in: autoscaling/v1
+    /// Group and version: autoscaling/v1
     #[arg(long, value_name = "VERSION")]
     api_version: Option<String>,
 }
 
-/// Finds the field, then prints what it is and what is in it.
+/// Finds the field, then prints its description and its fields.
 pub(crate) async fn run(explain: Explain, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let Some(word) = &explain.word else {
         return Err(Failure::text(
@@ -68,7 +68,7 @@ pub(crate) async fn run(explain: Explain, cluster: &Cluster, session: &mut Sessi
     Ok(session.out.write_all(explanation.finish().as_bytes())?)
 }
 
-/// The kind is the longest beginning that is one, because groups have dots too: `ingresses.networking.k8s.io.spec`.
+/// The kind is the longest matching prefix, because groups have dots too: `ingresses.networking.k8s.io.spec`.
 async fn resource_and_path<'w>(
     cluster: &Cluster,
     word: &'w str,
@@ -86,7 +86,7 @@ async fn resource_and_path<'w>(
     Ok((cluster.resource(kind).await?, path.collect()))
 }
 
-/// The same kind in another version, maybe of another group.
+/// The same kind in another version, possibly of another group.
 async fn in_version(cluster: &Cluster, found: &ApiResource, version: &str) -> Result<Resource, Failure> {
     let wanted: GroupVersion = version.parse().map_err(Failure::text)?;
     let kind = GroupVersionKind::new(wanted.group, wanted.version, found.resource.kind.clone());

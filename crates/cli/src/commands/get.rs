@@ -1,21 +1,26 @@
-//! `get`: objects as tables, documents or names, asked for page by page; with `-w`, what becomes of them.
+//! `get`: objects as tables, documents or names, requested page by page; with `-w`, a watch.
 
 mod watching;
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use futures_util::StreamExt as _;
 use watchkeeper_client::{DynamicApi, ListItem};
-use watchkeeper_meta::{ListOptions, Resource, accept};
+use watchkeeper_meta::{ListOptions, Resource, ResourceVersion, ResourceVersionMatch, accept};
+use watchkeeper_recording::{Moment, Recording};
+use watchkeeper_replay::Replay;
 use watchkeeper_wire::Object;
 
-use crate::cluster::{Cluster, is_namespaced};
+use crate::cluster::{Cluster, client_options, is_namespaced};
+use crate::cluster_arguments::ClusterArguments;
 use crate::documents;
 use crate::failure::Failure;
 use crate::format::{Format, complete};
 use crate::list_printer::ListPrinter;
 use crate::progress::Progress;
+use crate::recorded::moment;
 use crate::selection::{Selected, Selectors, select};
 use crate::session::Session;
 use crate::table::{Layout, Printer, Table};
@@ -29,10 +34,12 @@ use crate::table::{Layout, Printer, Table};
   watchkeeper get pods -l app=web -w
   watchkeeper get pods -o jsonpath='{.items[*].metadata.name}'
   watchkeeper get nodes -o custom-columns=NAME:.metadata.name,UID:.metadata.uid
+  watchkeeper get pods --at 1234
+  watchkeeper get pods --recording incident.rec --at 2026-01-31T12:00:00Z
 
 JSONPath has fields, [0], [-1], [*], ['name'], {range}…{end} and text; no filters, slices or '..'.")]
 pub(crate) struct Get {
-    /// What to show: kinds, a kind and names, or kind/name …
+    /// Objects: kinds, a kind and names, or kind/name …
     #[arg(value_name = "RESOURCE")]
     words: Vec<String>,
 
@@ -43,23 +50,31 @@ pub(crate) struct Get {
     #[arg(short = 'A', long)]
     all_namespaces: bool,
 
-    /// How: wide, json, yaml, name, jsonpath=…, custom-columns=…
+    /// Output format: wide, json, yaml, name, jsonpath=…, custom-columns=…
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<String>,
 
-    /// Go on with what changes
+    /// As it was: at a version of the cluster, as far as the server remembers; in a recording, at a version or a time
+    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    at: Option<Moment>,
+
+    /// From this recording instead of a cluster
+    #[arg(long, value_name = "FILE")]
+    recording: Option<PathBuf>,
+
+    /// Watch for changes after listing
     #[arg(short, long)]
     watch: bool,
 
-    /// Only what changes from now on
+    /// Watch for changes without listing first
     #[arg(long)]
     watch_only: bool,
 
-    /// Say what happened to each object: ADDED, MODIFIED or DELETED
+    /// Print the type of each event: ADDED, MODIFIED or DELETED
     #[arg(long)]
     output_watch_events: bool,
 
-    /// How many objects to ask for at a time; 0 asks for all at once
+    /// Page size of lists; 0 requests everything at once
     #[arg(long, value_name = "COUNT", default_value_t = 500)]
     chunk_size: u64,
 
@@ -67,15 +82,15 @@ pub(crate) struct Get {
     #[arg(long)]
     no_headers: bool,
 
-    /// Show these labels, each in a column of its own
+    /// Show these labels as columns
     #[arg(short = 'L', long, value_name = "LABELS", value_delimiter = ',')]
     label_columns: Vec<String>,
 
-    /// Put the kind in front of names
+    /// Prefix names with their kind
     #[arg(long)]
     show_kind: bool,
 
-    /// Show all labels in a last column
+    /// Show all labels in the last column
     #[arg(long)]
     show_labels: bool,
 
@@ -83,12 +98,35 @@ pub(crate) struct Get {
     #[arg(long)]
     show_managed_fields: bool,
 
-    /// An object that does not exist is fine
+    /// Ignore objects that do not exist
     #[arg(long)]
     ignore_not_found: bool,
 }
 
-/// Shows what the words stand for.
+/// Shows what the words stand for in a recording: a server in this process has it as its past.
+pub(crate) async fn run_recorded(
+    mut get: Get,
+    file: &Path,
+    arguments: &ClusterArguments,
+    session: &mut Session,
+) -> Result<(), Failure> {
+    let recording = Recording::open(file).map_err(Failure::other)?;
+    let at = get.at.take().unwrap_or(Moment::End);
+    let replay = Replay::load(&recording, &at).await.map_err(Failure::other)?;
+    let server = replay.server().start().await.map_err(Failure::other)?;
+    let options = client_options(0, session.err.clone());
+    let client = watchkeeper_testing::client_of(&server, options)?;
+    let before = session.client.replace(client);
+    let result = match Cluster::new(arguments, 0, session) {
+        Ok(cluster) => run(get, &cluster, session).await,
+        Err(failure) => Err(failure),
+    };
+    session.client = before;
+    server.shutdown().await;
+    result
+}
+
+/// Shows the selected objects.
 pub(crate) async fn run(get: Get, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let format = match &get.output {
         Some(text) => Format::parse(text)?,
@@ -98,6 +136,11 @@ pub(crate) async fn run(get: Get, cluster: &Cluster, session: &mut Session) -> R
     if get.all_namespaces && selected.iter().any(|one| !one.names.is_empty()) {
         return Err(Failure::text(
             "a resource cannot be retrieved by name across all namespaces",
+        ));
+    }
+    if get.at.is_some() && (get.watch || get.watch_only || selected.iter().any(|one| !one.names.is_empty())) {
+        return Err(Failure::text(
+            "--at shows lists: use --field-selector metadata.name=NAME for one object, or --recording",
         ));
     }
     if get.watch || get.watch_only {
@@ -110,7 +153,12 @@ pub(crate) async fn run(get: Get, cluster: &Cluster, session: &mut Session) -> R
 }
 
 impl Get {
-    /// One table per kind, an empty line between two.
+    /// The recording to read instead of a cluster.
+    pub(crate) fn recording(&self) -> Option<PathBuf> {
+        self.recording.clone()
+    }
+
+    /// One table per kind, separated by an empty line.
     async fn tables(
         &self,
         format: &Format,
@@ -125,7 +173,7 @@ impl Get {
             let result = self
                 .each_table(one, cluster, &mut progress, |table| printer.gather(table, ""))
                 .await;
-            // What came before a failure is worth showing.
+            // Objects received before a failure are still shown.
             if !printer.is_empty() {
                 if std::mem::replace(&mut has_shown, true) {
                     session.out.write_all(b"\n")?;
@@ -143,7 +191,7 @@ impl Get {
         Failure::all(failures)
     }
 
-    /// One object, or a list of them that is printed while it arrives.
+    /// One object, or a list that is printed while it arrives.
     async fn documents(
         &self,
         format: &Format,
@@ -173,7 +221,7 @@ impl Get {
                 .await;
             match result {
                 Ok(()) => {}
-                // Nobody reads on.
+                // The output is closed.
                 Err(failure @ Failure::Output(_)) => return Err(failure),
                 Err(failure) => failures.push(failure),
             }
@@ -184,8 +232,8 @@ impl Get {
         Failure::all(failures)
     }
 
-    /// The objects of a resource, in the smallest form that has all that is printed of them. JSON, not protobuf: a newer
-    /// server has fields that we do not know.
+    /// The API of a resource in the smallest form that has everything to print. JSON, not protobuf: a newer server
+    /// may have fields that we do not know.
     fn documents_of(&self, format: &Format, resource: &Resource, cluster: &Cluster) -> DynamicApi {
         let api = cluster.objects(resource, self.all_namespaces);
         match (format, self.show_managed_fields) {
@@ -195,7 +243,7 @@ impl Get {
         }
     }
 
-    /// Hands over each object asked for by name, or each of the list as soon as it has arrived.
+    /// Passes each named object, or each object of the list as soon as it arrives.
     async fn each_object(
         &self,
         selected: &Selected,
@@ -227,8 +275,7 @@ impl Get {
                 count += 1;
             }
             let head = page.head();
-            options.continue_token.clone_from(&head.continue_token);
-            if options.continue_token.is_empty() {
+            if !Self::next_page(&mut options, &head.continue_token) {
                 return Ok(());
             }
             let remaining = head.remaining_item_count.and_then(|count| count.try_into().ok());
@@ -238,13 +285,32 @@ impl Get {
     }
 
     fn first_page(&self) -> Result<ListOptions, Failure> {
+        let at = match self.at {
+            None | Some(Moment::End) => None,
+            Some(Moment::Revision(revision)) => Some(revision),
+            Some(Moment::Time(_)) => {
+                return Err(Failure::text(
+                    "a cluster remembers versions, not times: name a version, or a recording with --recording",
+                ));
+            }
+        };
         Ok(ListOptions {
             limit: Some(self.chunk_size).filter(|&size| size > 0),
+            resource_version: at.map(ResourceVersion::from).unwrap_or_default(),
+            resource_version_match: at.map(|_| ResourceVersionMatch::Exact),
             ..self.selectors.list_options()?
         })
     }
 
-    /// Hands over the table of each object asked for by name, or of each page of the list.
+    /// What to ask for after a page; false if it was the last. The token says of which version.
+    fn next_page(options: &mut ListOptions, continue_token: &str) -> bool {
+        continue_token.clone_into(&mut options.continue_token);
+        options.resource_version = ResourceVersion::unset();
+        options.resource_version_match = None;
+        !continue_token.is_empty()
+    }
+
+    /// Passes the table of each named object, or of each page of the list.
     async fn each_table(
         &self,
         selected: &Selected,
@@ -270,8 +336,7 @@ impl Get {
             let table = Table::from_value(document).map_err(Failure::other)?;
             progress.hide();
             show(&table);
-            options.continue_token = table.metadata.continue_token;
-            if options.continue_token.is_empty() {
+            if !Self::next_page(&mut options, &table.metadata.continue_token) {
                 return Ok(());
             }
             progress.note(table.rows.len(), table.metadata.remaining_item_count);

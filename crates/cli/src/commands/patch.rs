@@ -1,4 +1,4 @@
-//! `patch`: changes fields of objects.
+//! `patch`: patches an object.
 
 use clap::{Args, ValueEnum};
 use watchkeeper_meta::PatchKind;
@@ -10,14 +10,14 @@ use crate::printing::{Printing, Written};
 use crate::selection::select_one;
 use crate::session::Session;
 
-/// Change fields of an object
+/// Patch an object
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   watchkeeper patch deployment web -p '{\"spec\":{\"replicas\":3}}'
   watchkeeper patch pod/web --type json -p '[{\"op\":\"remove\",\"path\":\"/metadata/labels/old\"}]'
   watchkeeper patch node/a --subresource status --type merge -p 'status: {phase: Running}'")]
 pub(crate) struct Patch {
-    /// Which object: kind/name, or a kind and a name
+    /// Object: kind/name, or a kind and a name
     #[arg(value_name = "RESOURCE", required = true)]
     words: Vec<String>,
 
@@ -25,11 +25,11 @@ pub(crate) struct Patch {
     #[arg(short, long, value_name = "PATCH")]
     patch: String,
 
-    /// How it is meant
+    /// Type of the patch
     #[arg(long = "type", default_value = "strategic")]
     kind: Kind,
 
-    /// The part of the object to change: status, scale
+    /// Subresource to patch: status, scale
     #[arg(long, value_name = "NAME")]
     subresource: Option<String>,
 
@@ -47,7 +47,7 @@ enum Kind {
     Json,
 }
 
-/// Patches, and says whether that changed anything.
+/// Patches, and prints whether that changed anything.
 pub(crate) async fn run(patch: Patch, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let printer = patch.printing.printer()?;
     let document = yaml::first_document(patch.patch.as_bytes(), Mode::Strict)

@@ -1,4 +1,4 @@
-//! `scale`: how many of something there shall be.
+//! `scale`: sets the number of replicas.
 
 use std::io::Write as _;
 
@@ -12,17 +12,17 @@ use crate::failure::Failure;
 use crate::selection::select;
 use crate::session::Session;
 
-/// Say how many replicas there shall be
+/// Set the number of replicas
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   watchkeeper scale deployment/web --replicas 5
   watchkeeper scale statefulset db --replicas 0")]
 pub(crate) struct Scale {
-    /// Which objects: kind/name …, or a kind and names
+    /// Objects: kind/name …, or a kind and names
     #[arg(value_name = "RESOURCE", required = true)]
     words: Vec<String>,
 
-    /// How many
+    /// Number of replicas
     #[arg(long, value_name = "COUNT")]
     replicas: u32,
 }
@@ -53,7 +53,7 @@ pub(crate) async fn run(scale: Scale, cluster: &Cluster, session: &mut Session) 
     Failure::all(failures)
 }
 
-/// Servers that have no door of its own for the number still let the object be changed.
+/// If the server has no scale subresource, the object itself is patched.
 async fn set_replicas(objects: &DynamicApi, name: &str, patch: &Value) -> Result<(), Failure> {
     let scale = objects.clone().subresource("scale");
     match scale.patch(name, PatchKind::Merge, patch).await {

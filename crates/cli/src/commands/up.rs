@@ -2,21 +2,28 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{Args, ValueEnum};
+use tokio::time::timeout;
 use watchkeeper_server::{Builder, Handle, Server};
+use watchkeeper_testing::sandbox::default_service_account;
+use watchkeeper_view::feed::FeedOptions;
 
+use crate::audit_flags::AuditFlags;
 use crate::embedded::{LocalCluster, LocalOptions};
 use crate::etcd_flags::EtcdFlags;
 use crate::failure::Failure;
 use crate::identity_flags::IdentityFlags;
 use crate::one_thread::on_one_thread;
+use crate::page::OpenPage;
+use crate::request_flags::RequestFlags;
 use crate::session::Session;
 use crate::stdin_end;
 use crate::stop::Stop;
 
-/// The kubeconfig is written here unless --kubeconfig says otherwise.
+/// The default path of the kubeconfig.
 const DEFAULT_KUBECONFIG: &str = "watchkeeper.kubeconfig";
 
 /// Run a local cluster for any client
@@ -40,41 +47,78 @@ With --testing, for tests in any language (JSON, as administrator):
   kubectl get --raw /testing/v1/writes                                         who has written what
   and idle, fired, streams, compact, snapshots, reset")]
 pub(crate) struct Up {
-    /// Where to listen; port 0 takes a free one
+    /// Address to listen on; port 0 chooses a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
 
-    /// Keep objects in this directory; in memory if not given
+    /// Store objects in this directory; by default in memory
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+
+    /// Refuse writes that would make the data directory larger than this; 0 is no limit
+    #[arg(long, value_name = "BYTES", default_value_t = 0, requires = "data_dir")]
+    quota_backend_bytes: u64,
+
+    /// Encrypt what is stored as this EncryptionConfiguration says: aesgcm, identity
+    #[arg(long, value_name = "FILE")]
+    encryption_provider_config: Option<PathBuf>,
 
     #[command(flatten)]
     etcd: EtcdFlags,
 
-    /// Let the users of this file in: token,user,uid,"group1,group2" per line
+    /// File of static tokens: token,user,uid,"group1,group2" per line
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
 
-    /// Let administrators ask for faults below /debug/: cut watches, refused connections, a forgotten history
+    /// Serve fault injection for administrators below /debug/: cut watches, refused connections, compacted history
     #[arg(long)]
     debug_endpoints: bool,
 
-    /// Let administrators drive the cluster below /testing/v1/: clock, faults, snapshots, reset, the log of writes
+    /// Serve the testing API for administrators below /testing/v1/: clock, faults, snapshots, reset, log of writes
     #[arg(long)]
     testing: bool,
 
-    /// End when standard input does: with whoever started it, however that ends
+    /// Serve a page that shows the cluster live, on a free port of loopback
+    #[arg(long)]
+    ui: bool,
+
+    /// Exit when standard input is closed, so that it ends with its parent process
     #[arg(long)]
     end_with_stdin: bool,
+
+    /// Admission plugins to enable; ServiceAccount is, unless --no-simulator or --testing is given
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    enable_admission_plugins: Vec<Plugin>,
+
+    /// Admission plugins to disable
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    disable_admission_plugins: Vec<Plugin>,
 
     #[command(flatten)]
     local: LocalOptions,
 
     #[command(flatten)]
     identity: IdentityFlags,
+
+    #[command(flatten)]
+    requests: RequestFlags,
+
+    #[command(flatten)]
+    audit: AuditFlags,
 }
 
-/// Starts the server, says where it is, and waits for the wish to end.
+/// An admission plugin that can be enabled and disabled.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Plugin {
+    /// Pods get a service account and its token
+    #[value(name = "ServiceAccount")]
+    ServiceAccount,
+}
+
+/// How long the simulator may take to create the first service account; then the cluster is said to be ready without.
+const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Starts the server, prints its address, and waits for a stop signal.
 pub(crate) async fn run(
     up: Up,
     kubeconfig: Option<PathBuf>,
@@ -94,14 +138,33 @@ async fn serve(
     session: &mut Session,
 ) -> Result<(), Failure> {
     let cluster = LocalCluster::of(up.builder(), &up.local, verbosity, session).await?;
+    if up.has_service_accounts() && up.local.simulates() {
+        // Whoever is told that the cluster is ready can create a pod in it.
+        let account = default_service_account(&cluster.client, "default");
+        if timeout(ACCOUNT_TIMEOUT, account).await.is_err() {
+            tracing::warn!(
+                "the namespace default has no service account yet: pods in it are refused until it has"
+            );
+        }
+    }
     let path = kubeconfig.unwrap_or_else(|| DEFAULT_KUBECONFIG.into());
     let ready = write_kubeconfig(&cluster.server, &path)?;
     let mut stop = Stop::listen();
     session.out.line(ready);
+    let page = match up.ui {
+        true => {
+            Some(OpenPage::serve(cluster.client.clone(), FeedOptions::default(), 0, "local cluster").await?)
+        }
+        false => None,
+    };
+    if let Some(page) = &page {
+        session.out.line(page.line());
+    }
     tokio::select! {
         () = stop.requested() => {}
         () = stdin_end::ended(), if up.end_with_stdin => {}
     }
+    drop(page);
     session
         .err
         .line("stopping: open requests may finish (Ctrl-C again ends at once)");
@@ -112,13 +175,28 @@ async fn serve(
 }
 
 impl Up {
+    /// True if pods need a service account. Without the simulator nobody creates the accounts, and a test should not have
+    /// to wait for those of its namespaces.
+    fn has_service_accounts(&self) -> bool {
+        let is_in = |plugins: &[Plugin]| plugins.contains(&Plugin::ServiceAccount);
+        let is_usual = self.local.simulates() && !self.testing;
+        !is_in(&self.disable_admission_plugins) && (is_usual || is_in(&self.enable_admission_plugins))
+    }
+
     fn builder(&self) -> Builder {
         let mut server = Server::builder()
             .listen(self.listen)
             .debug_endpoints(self.debug_endpoints)
+            .service_accounts(self.has_service_accounts())
             .testing(self.testing);
         if let Some(directory) = &self.data_dir {
             server = server.data_dir(directory);
+        }
+        if let Some(file) = &self.encryption_provider_config {
+            server = server.encryption_provider_config(file);
+        }
+        if self.quota_backend_bytes > 0 {
+            server = server.quota_backend_bytes(self.quota_backend_bytes);
         }
         if let Some(etcd) = self.etcd.options() {
             server = server.etcd(etcd);
@@ -126,7 +204,8 @@ impl Up {
         if let Some(file) = &self.token_auth_file {
             server = server.token_file(file);
         }
-        self.identity.tell(server, None)
+        self.identity
+            .tell(self.audit.tell(self.requests.tell(server)), None)
     }
 }
 

@@ -1,4 +1,4 @@
-//! `version`: ours, and the server's.
+//! `version`: the versions of this program and of the server.
 
 use std::io::Write as _;
 
@@ -10,7 +10,7 @@ use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::session::Session;
 
-/// A version is a dozen short texts.
+/// The largest version document.
 const MAX_VERSION: usize = 1 << 20;
 
 /// Print the versions of this program and of the server
@@ -19,11 +19,11 @@ const MAX_VERSION: usize = 1 << 20;
   watchkeeper version
   watchkeeper version --client")]
 pub(crate) struct Version {
-    /// Do not ask the server
+    /// Do not contact the server
     #[arg(long)]
     client: bool,
 
-    /// How: json or yaml
+    /// Output format: json or yaml
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }
@@ -34,7 +34,7 @@ enum Format {
     Yaml,
 }
 
-/// Prints ours first: it is known even when no server answers.
+/// Prints the client version first: it is known even if no server answers.
 pub(crate) async fn run(
     version: Version,
     cluster: Result<Cluster, Failure>,

@@ -1,4 +1,4 @@
-//! `wait`: until objects are as wanted.
+//! `wait`: waits until objects meet a condition.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::selection::{Selectors, select};
 use crate::session::Session;
 use crate::waiting::until;
 
-/// Wait until objects are as wanted
+/// Wait until objects meet a condition
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   watchkeeper wait --for=condition=Available deployment/web
@@ -25,27 +25,27 @@ use crate::waiting::until;
   watchkeeper wait --for=jsonpath='{.status.phase}'=Running pod -l app=web
   watchkeeper wait --for=create configmap/settings")]
 pub(crate) struct Wait {
-    /// Which objects: kind/name …, or a kind and -l
+    /// Objects: kind/name …, or a kind and -l
     #[arg(value_name = "RESOURCE", required = true)]
     words: Vec<String>,
 
     #[command(flatten)]
     selectors: Selectors,
 
-    /// Every object of the kinds
+    /// All objects of the kinds
     #[arg(long)]
     all: bool,
 
-    /// delete, create, condition=NAME[=VALUE] or jsonpath={PATH}[=VALUE]
+    /// Condition: delete, create, condition=NAME[=VALUE] or jsonpath={PATH}[=VALUE]
     #[arg(long = "for", value_name = "WHAT")]
     wanted: String,
 
-    /// How long; 0 waits as long as it takes
+    /// How long to wait; 0 is no limit
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     timeout: Duration,
 }
 
-/// What is waited for.
+/// The condition.
 #[derive(Debug, PartialEq)]
 enum Wanted {
     Deleted,
@@ -54,7 +54,7 @@ enum Wanted {
     Field(Path, Option<String>),
 }
 
-/// Waits for all objects, one after the other: the last one decides.
+/// Waits for all objects, one after the other.
 pub(crate) async fn run(wait: Wait, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let wanted = Wanted::parse(&wait.wanted)?;
     let (mut found, mut failures) = (0, Vec::new());
@@ -89,21 +89,21 @@ pub(crate) async fn run(wait: Wait, cluster: &Cluster, session: &mut Session) ->
             }
         }
     }
-    // Nothing to wait for is what a deletion is about.
+    // For a deletion, having no objects is success.
     if found == 0 && wanted != Wanted::Deleted {
         return Err(Failure::text("no matching resources found"));
     }
     Failure::all(failures)
 }
 
-/// What waiting for one object came to.
+/// The result of waiting for one object.
 enum Outcome {
     Waited,
-    /// It was gone before: nothing to wait for, and nothing to say.
+    /// It did not exist: there is nothing to wait for or to print.
     NothingThere,
 }
 
-/// Waits for one object, which must exist unless its coming or going is what is waited for.
+/// Waits for one object, which must exist unless its creation or deletion is waited for.
 async fn met(wanted: &Wanted, api: &DynamicApi, name: &str) -> Result<Outcome, Failure> {
     if *wanted != Wanted::Created {
         match api.get(name).await {

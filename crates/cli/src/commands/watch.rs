@@ -1,5 +1,6 @@
-//! `watch`: several kinds and namespaces in one stream that heals itself and survives a restart.
+//! `watch`: several kinds and namespaces in one stream that recovers from failures and survives restarts.
 
+mod diffs;
 mod json_lines;
 
 use std::collections::HashMap;
@@ -9,11 +10,13 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use watchkeeper_meta::{FieldSelector, Resource};
+use watchkeeper_recording::Stream;
 use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::follow::{Follow, FollowEvent, Followed};
 use watchkeeper_runtime::position::Position;
 use watchkeeper_runtime::watcher::Config;
 
+use self::diffs::Diffs;
 use self::json_lines::JsonLines;
 use crate::cluster::{Cluster, is_namespaced};
 use crate::duration;
@@ -23,13 +26,14 @@ use crate::selection::{Selectors, select};
 use crate::session::Session;
 use crate::stop;
 
-/// Follow what happens to objects, across broken connections and restarts
+/// Watch objects across broken connections and restarts
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   watchkeeper watch pods
   watchkeeper watch pods,deployments -n shop,web
   watchkeeper watch pods -A --position pods.position     go on after a restart, deletes included
   watchkeeper watch pods -A --output json | jq .object.metadata.name
+  watchkeeper watch deployments,pods --diff              which fields change, and who changes them
 
 After a restart with --position you are told exactly what was added, modified and deleted while nobody watched, however
 long that was. What the server no longer remembers is found by comparing a fresh list with what was there before: a line
@@ -39,7 +43,7 @@ JSON lines have type, apiVersion, kind, namespace, name, uid, resourceVersion an
 DELETED there are SYNCED (all that was there has been told), RESTARTED (from, to, reason) and, with --bookmarks,
 BOOKMARK; a DELETED found by comparison says inferred.")]
 pub(crate) struct Watch {
-    /// What to follow: kinds, or kind/name …
+    /// Objects: kinds, or kind/name …
     #[arg(value_name = "RESOURCE", required = true)]
     words: Vec<String>,
 
@@ -50,15 +54,15 @@ pub(crate) struct Watch {
     #[arg(short = 'A', long)]
     all_namespaces: bool,
 
-    /// Keep in this file how far events were printed, and go on from there
+    /// Keep the position of the stream in this file, and resume from it
     #[arg(long, value_name = "FILE")]
     position: Option<PathBuf>,
 
-    /// How: a line or a JSON document per event
+    /// Output format: a line or a JSON document per event
     #[arg(short, long, value_name = "FORMAT", default_value = "line")]
     output: Format,
 
-    /// Leave the header out
+    /// Omit the header
     #[arg(long)]
     no_headers: bool,
 
@@ -66,11 +70,19 @@ pub(crate) struct Watch {
     #[arg(long)]
     bookmarks: bool,
 
-    /// End after so many events, but not in the midst of a list
+    /// Print which fields each event changes, old → new, and who changed them
+    #[arg(long)]
+    diff: bool,
+
+    /// With --diff: versions, managed fields and heartbeats as well
+    #[arg(long, requires = "diff")]
+    all_fields: bool,
+
+    /// Exit after this many events, but not within a list
     #[arg(long, value_name = "EVENTS")]
     count: Option<usize>,
 
-    /// End after so long
+    /// Exit after this time
     #[arg(long = "for", value_name = "TIME", value_parser = duration::parse)]
     duration: Option<Duration>,
 }
@@ -81,7 +93,7 @@ enum Format {
     Json,
 }
 
-/// Follows until the user, `--count`, `--for` or `--request-timeout` ends it; the position is written down in any case.
+/// Watches until the user, `--count`, `--for` or `--request-timeout` ends it; the position is saved in any case.
 pub(crate) async fn run(watch: Watch, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let mut following = Following {
         follow: match &watch.position {
@@ -92,6 +104,7 @@ pub(crate) async fn run(watch: Watch, cluster: &Cluster, session: &mut Session) 
         view: LiveView::new(!watch.no_headers),
         format: watch.output,
         bookmarks: watch.bookmarks,
+        diffs: watch.diff.then(|| Diffs::new(watch.all_fields)),
     };
     watch.add_streams(&mut following, cluster).await?;
     let result = tokio::select! {
@@ -103,10 +116,10 @@ pub(crate) async fn run(watch: Watch, cluster: &Cluster, session: &mut Session) 
     result.and(following.follow.finish().map_err(Failure::other))
 }
 
-/// Reads a position, which must be one in this cluster: versions of another one mean nothing here.
+/// Opens a position, which must belong to this cluster: versions of another cluster have no meaning here.
 async fn position_in(cluster: &Cluster, path: &Path) -> Result<Position, Failure> {
-    // Asked first: a server that does not answer leaves no empty file behind.
-    let here = cluster.id().await?;
+    // Requested first: a server that does not answer leaves no empty file behind.
+    let here = cluster.client.cluster_id().await?;
     let mut position = Position::open(path).map_err(Failure::other)?;
     if let Some(here) = here {
         position.bind_to(&here).map_err(Failure::other)?;
@@ -150,16 +163,25 @@ impl Watch {
         if let Some(name) = name {
             fields = FieldSelector::name(name.clone());
         }
-        let stream = stream_name(resource, namespace, &labels.to_string(), &fields.to_string());
-        let api = cluster.client.dynamic(resource.clone()).namespace(namespace);
+        let stream = Stream::new(
+            resource.clone(),
+            namespace,
+            &labels.to_string(),
+            &fields.to_string(),
+        )
+        .name;
+        let mut api = cluster.client.dynamic(resource.clone()).namespace(namespace);
+        if self.diff {
+            api = api.keep_managed_fields();
+        }
         let source = Arc::new(ApiSource::selected(api, labels, fields));
         following.follow.add(&stream, source, Config::default());
         let selection = (resource.clone(), namespace.to_owned());
-        following.selections.insert(stream.into(), selection);
+        following.selections.insert(stream, selection);
         Ok(())
     }
 
-    /// All words are kinds here, so `pods services` means what `pods,services` means.
+    /// All words are kinds here, so `pods services` equals `pods,services`.
     fn kinds(&self) -> Vec<String> {
         match self.words.iter().any(|word| word.contains('/')) {
             true => self.words.clone(),
@@ -167,28 +189,13 @@ impl Watch {
         }
     }
 
-    /// One stream for all namespaces, or one for each that was named.
+    /// One stream for all namespaces, or one for each named namespace.
     fn namespaces(&self, resource: &Resource, cluster: &Cluster) -> Vec<String> {
         match self.all_namespaces || !is_namespaced(resource) {
             true => vec![String::new()],
             false => cluster.namespace.split(',').map(str::to_owned).collect(),
         }
     }
-}
-
-/// A stream's place in the position file: all that decides what it sees.
-fn stream_name(resource: &Resource, namespace: &str, labels: &str, fields: &str) -> String {
-    let mut name = resource.group_version_resource().group_resource().to_string();
-    for (word, value) in [
-        ("in", namespace),
-        ("with labels", labels),
-        ("with fields", fields),
-    ] {
-        if !value.is_empty() {
-            name.push_str(&format!(" {word} {value}"));
-        }
-    }
-    name
 }
 
 struct Following {
@@ -198,13 +205,14 @@ struct Following {
     view: LiveView,
     format: Format,
     bookmarks: bool,
+    diffs: Option<Diffs>,
 }
 
 impl Following {
     async fn run(&mut self, count: Option<usize>, session: &mut Session) -> Result<(), Failure> {
         let mut last_failure = None;
         let mut left = count.unwrap_or(usize::MAX);
-        // Who stops in the midst of a list is told of a restart the next time.
+        // Stopping within a list causes a restart the next time.
         while left > 0 || self.follow.is_listing() {
             let Some(Followed { stream, what }) = self.follow.next().await.map_err(Failure::other)? else {
                 return Err(last_failure.unwrap_or_else(|| Failure::text("the watch has ended")));
@@ -224,16 +232,19 @@ impl Following {
         Ok(())
     }
 
-    fn show(&mut self, event: &FollowEvent, stream: &str, session: &mut Session) -> Result<(), Failure> {
+    fn show(&mut self, event: &FollowEvent, stream: &Arc<str>, session: &mut Session) -> Result<(), Failure> {
         let (resource, namespace) = &self.selections[stream];
         let lines = JsonLines {
             resource,
             namespace,
             bookmarks: self.bookmarks,
         };
-        match self.format {
-            Format::Line => Ok(self.view.show(event, stream, resource, session)?),
-            Format::Json => lines.print(event, session),
+        let diffs = self.diffs.as_mut();
+        let update = diffs.map_or(Ok(None), |diffs| diffs.update(event, stream))?;
+        match (self.format, &self.diffs) {
+            (Format::Line, None) => Ok(self.view.show(event, stream, resource, session)?),
+            (Format::Line, Some(diffs)) => diffs.print(event, update, resource, session),
+            (Format::Json, _) => lines.print(event, update.as_ref(), session),
         }
     }
 }

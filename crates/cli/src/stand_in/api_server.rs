@@ -1,4 +1,4 @@
-//! As `kube-apiserver`: an API server alone, as flags describe it. Objects are in memory, whatever etcd is named.
+//! As `kube-apiserver`: an API server without a simulator. Objects are in memory, whatever etcd is named.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,17 +9,19 @@ use anyhow::Context as _;
 use clap::{ArgAction, Parser};
 use watchkeeper_server::{Builder, KUBERNETES_VERSION, Server, ServingCertificate, ServingFiles};
 
+use crate::audit_flags::AuditFlags;
 use crate::embedded::not_started;
 use crate::failure::Failure;
 use crate::identity_flags::IdentityFlags;
 use crate::one_thread::on_one_thread;
+use crate::request_flags::RequestFlags;
 use crate::session::Session;
 use crate::stop::Stop;
 
-/// The admission plugin that gives pods a service account. Suites switch it off, because nobody makes the accounts.
+/// The admission plugin that gives pods a service account. Suites disable it, because nothing creates the accounts.
 const SERVICE_ACCOUNT: &str = "ServiceAccount";
 
-/// Flags that suites pass and that ask for nothing this server does otherwise.
+/// Flags of suites that need no action here.
 const WITHOUT_EFFECT: [&str; 10] = [
     "advertise-address",
     "anonymous-auth",
@@ -39,43 +41,43 @@ const WITHOUT_EFFECT: [&str; 10] = [
     name = "kube-apiserver",
     bin_name = "kube-apiserver",
     max_term_width = 100,
-    after_help = "This is watchkeeper under another name. Flags it does not know are passed over with a warning."
+    after_help = "This is watchkeeper under another name. Unknown flags are ignored with a warning."
 )]
 pub(super) struct ApiServer {
-    /// The address to listen on; other machines need credentials: a token file or client certificates
+    /// Address to listen on; other machines need credentials: a token file or client certificates
     #[arg(long, value_name = "IP", default_value_t = Ipv4Addr::UNSPECIFIED.into())]
     bind_address: IpAddr,
 
-    /// The port to listen on; 0 takes a free one
+    /// Port to listen on; 0 chooses a free one
     #[arg(long, value_name = "PORT", default_value_t = 6443)]
     secure_port: u16,
 
-    /// Where apiserver.crt and apiserver.key are, or are put if no flag names a certificate
+    /// Directory of apiserver.crt and apiserver.key; they are created if no flag names a certificate
     #[arg(long, value_name = "DIR")]
     cert_dir: Option<PathBuf>,
 
-    /// Let the users of this file in: token,user,uid,"group1,group2" per line
+    /// File of static tokens: token,user,uid,"group1,group2" per line
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
 
-    /// How requests are authorized; RBAC is
+    /// Authorization modes; only RBAC is supported
     #[arg(long, value_name = "MODE,...", value_delimiter = ',')]
     authorization_mode: Vec<String>,
 
-    /// Containers may run privileged
+    /// Allow privileged containers
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = false,
         default_missing_value = "true", action = ArgAction::Set)]
     allow_privileged: bool,
 
-    /// Admission plugins to do without; ServiceAccount can be
+    /// Admission plugins to disable; only ServiceAccount can be disabled
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
 
-    /// Accepted for the sake of those who pass it: objects are in memory
+    /// Accepted for compatibility: objects are in memory
     #[arg(long, value_name = "URL,...", value_delimiter = ',')]
     etcd_servers: Vec<String>,
 
-    /// Let administrators drive the server below /testing/v1/, as with `watchkeeper up --testing`
+    /// Serve the testing API for administrators below /testing/v1/, as with `watchkeeper up --testing`
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = false,
         default_missing_value = "true", action = ArgAction::Set)]
     testing: bool,
@@ -88,6 +90,12 @@ pub(super) struct ApiServer {
     #[command(flatten)]
     identity: IdentityFlags,
 
+    #[command(flatten)]
+    requests: RequestFlags,
+
+    #[command(flatten)]
+    audit: AuditFlags,
+
     #[command(flatten, next_help_heading = "Logging")]
     logging: watchkeeper_logging::Options,
 }
@@ -98,7 +106,7 @@ impl AsRef<watchkeeper_logging::Options> for ApiServer {
     }
 }
 
-/// Serves until somebody ends it.
+/// Serves until it is stopped.
 pub(super) async fn run(words: &[OsString], session: &mut Session) -> ExitCode {
     let flags: ApiServer = match super::read(words, &WITHOUT_EFFECT, session) {
         Ok(flags) => flags,
@@ -148,10 +156,12 @@ impl ApiServer {
         if let Some(file) = &self.token_auth_file {
             server = server.token_file(file);
         }
-        Ok(self.identity.tell(server, serving))
+        Ok(self
+            .identity
+            .tell(self.audit.tell(self.requests.tell(server)), serving))
     }
 
-    /// The certificate in a directory, which is made if it is not there.
+    /// The certificate in a directory, created if missing.
     fn certificate_in(&self, certificate: PathBuf, key: PathBuf) -> anyhow::Result<ServingFiles> {
         let files = ServingFiles { certificate, key };
         if !files.certificate.exists() || !files.key.exists() {
@@ -167,7 +177,7 @@ impl ApiServer {
         self.disable_admission_plugins.iter().any(|name| name == plugin)
     }
 
-    /// Where flags ask for something that is not done, whoever looks for the reason finds it in the log.
+    /// Logs flags that have no effect or another one than in kube-apiserver.
     fn say_what_is_different(&self) {
         if !self.etcd_servers.is_empty() {
             tracing::info!("Objects are in memory: --etcd-servers has no effect here");

@@ -1,5 +1,5 @@
-//! As `etcd`: says that it is well where clients would connect, and stores nothing. The API server of this program has
-//! its objects in memory; suites only want to see an etcd come up first and go down last.
+//! As `etcd`: answers health checks and stores nothing. The API server of this program keeps its objects in memory;
+//! suites only need an etcd that starts first and stops last.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -26,10 +26,10 @@ use crate::stop::Stop;
 /// The version whose health check is followed.
 const VERSION: &str = "3.6.0";
 
-/// How many connections are served at once; more wait in the system's accept queue.
+/// The number of concurrent connections; more wait in the system's accept queue.
 const MAX_CONNECTIONS: usize = 64;
 
-/// Flags that suites pass and that a store of nothing has no use for.
+/// Flags of suites that have no effect without storage.
 const WITHOUT_EFFECT: [&str; 7] = [
     "initial-advertise-peer-urls",
     "initial-cluster",
@@ -40,16 +40,16 @@ const WITHOUT_EFFECT: [&str; 7] = [
     "wal-dir",
 ];
 
-/// Stands in for etcd in tests of Kubernetes: answers health checks and stores nothing
+/// Stand-in for etcd in tests of Kubernetes: answers health checks and stores nothing
 #[derive(Debug, Parser)]
 #[command(
     name = "etcd",
     bin_name = "etcd",
     max_term_width = 100,
-    after_help = "This is watchkeeper under another name. Flags it does not know are passed over with a warning."
+    after_help = "This is watchkeeper under another name. Unknown flags are ignored with a warning."
 )]
 pub(super) struct Etcd {
-    /// Where to answer
+    /// Address of the health checks
     #[arg(
         long,
         value_name = "URL,...",
@@ -58,19 +58,19 @@ pub(super) struct Etcd {
     )]
     listen_client_urls: Vec<String>,
 
-    /// Accepted for the sake of those who pass it
+    /// Accepted for compatibility
     #[arg(long, value_name = "URL,...")]
     advertise_client_urls: Option<String>,
 
-    /// Accepted for the sake of those who pass it
+    /// Accepted for compatibility
     #[arg(long, value_name = "URL,...")]
     listen_peer_urls: Option<String>,
 
-    /// Accepted for the sake of those who pass it: nothing is stored
+    /// Accepted for compatibility: nothing is stored
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
 
-    /// Accepted for the sake of those who pass it: nothing is stored
+    /// Accepted for compatibility: nothing is stored
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     unsafe_no_fsync: Option<bool>,
 
@@ -89,7 +89,7 @@ impl AsRef<watchkeeper_logging::Options> for Etcd {
     }
 }
 
-/// Answers until somebody ends it.
+/// Serves until it is stopped.
 pub(super) async fn run(words: &[OsString], session: &mut Session) -> ExitCode {
     let flags: Etcd = match super::read(words, &WITHOUT_EFFECT, session) {
         Ok(flags) => flags,
@@ -130,7 +130,7 @@ async fn accept(listener: TcpListener, places: Arc<Semaphore>) {
         };
         tokio::spawn(async move {
             let service = service_fn(|request| async move { Ok::<_, Infallible>(answer(&request)) });
-            // A client that leaves in the middle of a request has seen enough.
+            // A client that disconnects in the middle of a request is not an error.
             let _ = http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service)
                 .await;
@@ -139,7 +139,7 @@ async fn accept(listener: TcpListener, places: Arc<Semaphore>) {
     }
 }
 
-/// What an etcd that is well says.
+/// The answers of a healthy etcd.
 fn answer(request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let (status, text) = match request.uri().path() {
         "/health" => (StatusCode::OK, r#"{"health":"true","reason":""}"#.to_owned()),

@@ -1,23 +1,23 @@
-//! Command lines as Go programs read them: `--name=value`, `--name value`, `-name`, with dashes or underscores, the last
-//! one counts. Out come words that clap reads, and the names of flags nobody knows.
+//! Command lines as Go programs parse them: `--name=value`, `--name value`, `-name`, with dashes or underscores, the
+//! last one counts. The result is words for clap, and the names of unknown flags.
 
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Command};
 
-/// A command line, told apart.
+/// A sorted command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Sorted {
-    /// What the program knows, its own name first.
+    /// Known words, starting with the program's name.
     pub(super) known: Vec<String>,
-    /// Other flags, without their values, and words that belong to none.
+    /// Unknown flags, without their values, and other words.
     pub(super) ignored: Vec<String>,
 }
 
-/// Tells the words of a command line apart, the program's name first.
+/// Sorts the words of a command line, starting with the program's name.
 pub(super) fn sort(words: &[OsString], program: &mut Command) -> Sorted {
     program.build();
-    // Suites that fill in templates leave empty words behind.
+    // Suites with templates leave empty words behind.
     let words = words.iter().filter(|word| !word.is_empty());
     let mut words = words.map(|word| word.to_string_lossy().into_owned()).peekable();
     let own = words.next().unwrap_or_default();
@@ -31,7 +31,7 @@ pub(super) fn sort(words: &[OsString], program: &mut Command) -> Sorted {
         let value = value.or_else(|| match known {
             Some(known) if takes_value(known) => words.next(),
             Some(_) => None,
-            // Neither program has words of its own, so what follows a flag belongs to it.
+            // Neither program has arguments, so a word after a flag is its value.
             None => words.next_if(|word| !word.starts_with('-')),
         });
         match known {
@@ -52,7 +52,7 @@ pub(super) fn sort(words: &[OsString], program: &mut Command) -> Sorted {
     }
 }
 
-/// `--name=value`, `-name`: the name with dashes, and the value if it is there.
+/// `--name=value`, `-name`: the name with dashes, and the value if there is one.
 fn flag(word: &str) -> Option<(String, Option<String>)> {
     let flag = word.strip_prefix("--").or_else(|| word.strip_prefix('-'))?;
     let (name, value) = match flag.split_once('=') {
@@ -70,7 +70,7 @@ fn is_called(arg: &Arg, name: &str) -> bool {
     arg.get_long() == Some(name)
 }
 
-/// Whether a flag says nothing without a value. Switches may have one, but only after `=`.
+/// True if a flag needs a value. Switches may have one, but only after `=`.
 fn takes_value(arg: &Arg) -> bool {
     arg.get_num_args().is_some_and(|count| count.min_values() > 0)
 }

@@ -1,4 +1,4 @@
-//! Manifests judged without a cluster: errors with file and line, custom kinds, policies, and tests of them.
+//! `check` without a cluster: errors with file and line, custom kinds, policies, and tests of them.
 
 use crate::support::World;
 use expect_test::{Expect, expect};
@@ -143,7 +143,7 @@ async fn valid_manifests_lead_on_to_apply() {
     "#]],
     )
     .await;
-    // Nothing is written to the cluster at hand.
+    // Nothing is written to the current cluster.
     check(&world, "get deployments,configmaps -A -o name", expect![[r#""#]]).await;
 }
 
@@ -181,7 +181,7 @@ async fn manifests_test_the_rules_beside_them() {
     world.write("policy.yaml", &policy("Deny"));
     let good = [
         widget("a", "allowed", "blue", 1),
-        // The second one of a name is an update.
+        // The second object of a name is an update.
         widget("a", "denied: keeps its colour", "green", 1),
         widget("b", "denied: red widgets are small", "red", 7),
         widget("c", "denied", "blue", 70),

@@ -1,4 +1,4 @@
-//! A server judged from the command line.
+//! `check-server` from the command line.
 
 use crate::support::World;
 use expect_test::{Expect, expect};

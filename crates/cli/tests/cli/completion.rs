@@ -1,4 +1,4 @@
-//! What Tab offers: `__complete` against a cluster, and the script for bash in a real bash.
+//! Completion: `__complete` with a cluster, and the bash script in a real bash.
 
 use crate::support::World;
 use expect_test::{Expect, expect};
@@ -18,7 +18,7 @@ async fn world() -> World {
     world
 }
 
-/// `_` stands for an empty last word: the cursor is behind a blank.
+/// `_` is an empty last word: the cursor is after a space.
 async fn check(world: &World, line: &str, expected: Expect) {
     let mut words: Vec<_> = ["watchkeeper", "__complete", "--"].map(Into::into).into();
     words.extend(
@@ -35,8 +35,8 @@ async fn commands_and_flags_come_with_what_they_do() {
         &world,
         "api-",
         expect![[r#"
-        api-resources	Print the resources the server has
-        api-versions	Print the API versions the server has, as "group/version"
+        api-resources	Print the resources of the server
+        api-versions	Print the API versions of the server, as "group/version"
         :4
     "#]],
     )
@@ -45,8 +45,8 @@ async fn commands_and_flags_come_with_what_they_do() {
         &world,
         "get pods --sh",
         expect![[r#"
-            --show-kind	Put the kind in front of names
-            --show-labels	Show all labels in a last column
+            --show-kind	Prefix names with their kind
+            --show-labels	Show all labels in the last column
             --show-managed-fields	Keep metadata.managedFields in json and yaml
             :4
         "#]],
@@ -257,7 +257,7 @@ mod in_bash {
     use std::io::Write as _;
     use std::process::Command;
 
-    /// Presses Tab at the end of a line; `|` stands where bash cuts words.
+    /// Presses Tab at the end of a line; `|` marks where bash splits words.
     fn check(typed: &str, expected: Expect) {
         let program = env!("CARGO_BIN_EXE_watchkeeper");
         let words: Vec<String> = typed.split('|').map(|word| format!("'{word}'")).collect();
@@ -274,7 +274,7 @@ mod in_bash {
             .env("KUBECONFIG", "/nowhere")
             .output();
         let Ok(ran) = ran else {
-            // Not by `eprintln!`: what that says in a test that passes is never seen.
+            // Not `eprintln!`: its output is hidden in a passing test.
             let _ = writeln!(std::io::stderr(), "skipped: there is no bash");
             return;
         };

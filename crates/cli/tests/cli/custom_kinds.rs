@@ -1,4 +1,4 @@
-//! Custom kinds at the command line: applied, listed under any of their names, and gone with their definition.
+//! Custom kinds on the command line: applied, listed by any of their names, and deleted with their definition.
 
 use crate::support::World;
 use expect_test::{Expect, expect};
@@ -9,7 +9,7 @@ async fn check(world: &World, line: &str, expected: Expect) {
     expected.assert_eq(&(hidden.join("\n") + "\n"));
 }
 
-/// When something was made differs from run to run.
+/// Creation times differ from run to run.
 fn hide_times(line: &str) -> String {
     let is_time = |word: &str| word.len() == 20 && word.ends_with('Z');
     let is_age = |word: &str| {

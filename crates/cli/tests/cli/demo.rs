@@ -1,4 +1,4 @@
-//! The demo, whole: what comes goes, and it says what to do next.
+//! The whole demo: every object is deleted again, and it prints the next steps.
 
 use crate::support::World;
 

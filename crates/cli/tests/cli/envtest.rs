@@ -1,4 +1,4 @@
-//! The program as the control plane that test suites start: what they pass, ask for and expect, step by step.
+//! The program as the control plane of test suites: their flags, requests and expectations, step by step.
 //!
 //! The steps are those of controller-runtime's envtest (which kube-rs' envtest is) and of jenvtest: programs found by
 //! name in a directory, certificates made by the suite, health polled until it is good, and SIGTERM at the end.
@@ -22,18 +22,18 @@ use watchkeeper_meta::{Resource, Scope};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_watchkeeper");
 
-/// How long envtest lets a program start, and how long it lets it stop.
+/// envtest's time limits of start and stop.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// How often it asks meanwhile.
+/// Its polling interval.
 const POLL: Duration = Duration::from_millis(100);
 
-/// A directory with the programs, and one for what a suite makes.
+/// A directory with the programs, and one for the suite's files.
 struct Suite {
     assets: PathBuf,
     scratch: TempDir,
 }
 
-/// A started program; it ends with the test, however that ends.
+/// A started program, which is stopped with the test.
 struct Process {
     child: Child,
     log: PathBuf,
@@ -74,7 +74,7 @@ impl Suite {
         path.display().to_string()
     }
 
-    /// Whether a program's help names a flag, found as envtest finds it.
+    /// True if a program's help lists a flag, by envtest's own search.
     fn has_flag(&self, name: &str, flag: &str) -> bool {
         let output = self.run(name, &["--help".to_owned()]);
         assert!(output.status.success(), "{name} --help");
@@ -88,7 +88,7 @@ impl Suite {
 }
 
 impl Process {
-    /// Asks until it is well, as a suite does; a program that ended is not asked again.
+    /// Polls until it is healthy, as a suite does; a program that has ended is not polled again.
     fn wait_until(&mut self, is_well: impl Fn() -> bool) {
         let begun = Instant::now();
         while !is_well() {
@@ -99,7 +99,7 @@ impl Process {
         }
     }
 
-    /// Ends it as envtest does; the exit must come in time, and be a good one.
+    /// Stops it as envtest does; it must exit in time and successfully.
     fn stop(mut self) {
         let id = self.child.id().to_string();
         let sent = Command::new("kill").args(["-TERM", &id]).status().unwrap();
@@ -133,7 +133,7 @@ fn suggested_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// What a plain HTTP server answers, its head first; `None` if nobody does.
+/// The response of a plain HTTP server, its head first; `None` if there is none.
 fn get(port: u16, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     write!(
@@ -146,7 +146,7 @@ fn get(port: u16, path: &str) -> Option<String> {
     Some(answer)
 }
 
-/// envtest's authority for everything it signs.
+/// envtest's certificate authority.
 struct TinyCa {
     pem: String,
     key_pem: String,
@@ -228,7 +228,7 @@ fn api(client: &Client, group: &'static str, kind: &'static str, plural: &'stati
     })
 }
 
-/// Whether a path answers 200 to somebody who shows nothing and trusts anybody.
+/// True if a path answers 200 to an anonymous client that does not verify certificates.
 fn is_ok(runtime: &tokio::runtime::Runtime, port: u16, path: &str) -> bool {
     let anybody = TlsConfig {
         insecure_skip_verify: true,
@@ -238,7 +238,7 @@ fn is_ok(runtime: &tokio::runtime::Runtime, port: u16, path: &str) -> bool {
     answered.is_ok()
 }
 
-/// What a suite does once it has a client: kinds of its own, and objects.
+/// The actions of a suite with a client: custom kinds and objects.
 async fn use_it(client: &Client) {
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -374,7 +374,7 @@ fn envtest_of_controller_runtime_runs_on_it() {
         let issuer: Value = serde_json::from_slice(&issuer).unwrap();
         assert_eq!(issuer["issuer"], format!("https://127.0.0.1:{port}/"));
     });
-    // A user nobody has given anything to, as tests of rights add them.
+    // A user without permissions, as tests of RBAC add them.
     let (certificate, key) = users.sign(
         subject("somebody", "dev"),
         &[],
@@ -389,7 +389,7 @@ fn envtest_of_controller_runtime_runs_on_it() {
     etcd.stop();
 }
 
-/// A certificate that is its own authority, as jenvtest makes them.
+/// A self-signed certificate, as jenvtest makes them.
 fn self_signed(suite: &Suite, name: &str, subject: DistinguishedName, names: &[&str]) -> (String, String) {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut params = CertificateParams::new(names).unwrap();
@@ -443,7 +443,7 @@ fn jenvtest_runs_on_it() {
         )),
     );
     server.wait_until(|| is_ok(&runtime, port, "/readyz"));
-    // It asks for the default namespace with kubectl, and with the server's certificate for an authority.
+    // It reads the default namespace with kubectl, with the server's certificate as authority.
     let output = suite.run(
         "kubectl",
         &words(&format!(
@@ -505,7 +505,7 @@ fn unknown_flags_are_named_and_passed_over_and_certificates_made() {
     assert!(directory.join("apiserver.key").exists());
     let log = server.log();
     for line in [
-        "unknown flag is passed over: --flag-of-tomorrow",
+        "unknown flag is ignored: --flag-of-tomorrow",
         "--feature-gates has no effect here",
         &format!("Serving securely on 127.0.0.1:{port}"),
     ] {
@@ -548,7 +548,7 @@ fn programs_that_are_there_are_replaced_by_force_only() {
     assert_eq!(std::fs::read_to_string(&real).unwrap(), "the real one");
     assert!(fill(&["--force"]).status.success());
     assert!(is_link(&real));
-    // Links are replaced without a word.
+    // Links are replaced silently.
     assert!(fill(&[]).status.success());
 }
 

@@ -1,5 +1,5 @@
-//! Several servers on one real etcd: what is written through one is seen through all. Skipped, with a word about it, on
-//! a machine without etcd.
+//! Several servers on one real etcd: a write through one is seen through all. Skipped, with a message, on a machine
+//! without etcd.
 #![cfg(unix)]
 
 #[path = "../../../storage/tests/support/etcd.rs"]
@@ -86,7 +86,7 @@ async fn what_is_written_through_one_server_is_seen_through_the_other() {
 
     let created = here.create(&config_map("a", "1")).await.unwrap();
     assert_eq!(next(&mut watch).await, "ADDED a");
-    // The latest is the latest, whoever is asked.
+    // The most recent state is the same on every server.
     let found = there.get("a").await.unwrap();
     assert_eq!(found.version(), created.version());
     let mut stale = found.to_value().unwrap();
@@ -100,7 +100,7 @@ async fn what_is_written_through_one_server_is_seen_through_the_other() {
     here.delete("a").await.unwrap();
     assert_eq!(next(&mut watch).await, "DELETED a");
 
-    // History that one has forgotten, etcd has forgotten for all that come later.
+    // History compacted by one server is compacted in etcd, for all that start later.
     let store = one.registry().store();
     store.compact(store.current_revision()).await.unwrap();
     let expired = match here.watch().with(&options).await {
@@ -162,7 +162,7 @@ async fn a_list_goes_on_with_a_server_that_has_seen_less() {
         tokio::task::yield_now().await;
         proxy.refuse(false);
     };
-    // Not through a client, which would ask again.
+    // Not through a client, which would retry.
     let resource = GroupVersionResource::new("", "v1", "configmaps");
     let definition = other.registry().definition(&resource).unwrap();
     let second = other.registry().list(&definition, "default", &options);
@@ -212,7 +212,7 @@ async fn custom_kinds_are_served_by_all() {
         api(&other_client, "example.com", "Widget", "widgets"),
     );
     let created = async {
-        // The other server hears of the kind a moment later.
+        // The other server learns of the kind a moment later.
         while let Err(error) = there.create(&widget).await {
             assert!(error.is_not_found(), "{error}");
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -267,7 +267,7 @@ async fn addresses_are_given_out_once() {
     }
     assert_eq!(ports.len() + refused, COUNT);
     assert!(ports.len() <= COUNT / 4);
-    // And what was not given out, because two wanted it, is free.
+    // Ports that both wanted and neither got are free.
     for port in (30_000..30_000 + COUNT as i64 / 4).filter(|port| !ports.contains(port)) {
         let service = json!({
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": format!("late{port}")},
@@ -300,7 +300,7 @@ async fn a_server_without_etcd_says_so_and_recovers() {
     let mut watch = api.watch().with(&options).await.unwrap();
     etcd.kill();
     assert!(!is_ready(&client).await);
-    // What need not be the latest is there all the same.
+    // Reads that need not be current still work.
     let any = GetOptions {
         resource_version: ResourceVersion::new("0"),
     };
@@ -310,7 +310,7 @@ async fn a_server_without_etcd_says_so_and_recovers() {
     timeout(PATIENCE, recovered).await.unwrap();
     assert_eq!(api.get("a").await.unwrap().version(), created.version());
     api.create(&config_map("b", "1")).await.unwrap();
-    // The watch was never told of any of this.
+    // The watch was not affected.
     assert_eq!(next(&mut watch).await, "ADDED b");
     server.shutdown().await;
 }
@@ -324,7 +324,7 @@ async fn servers_that_share_an_etcd_share_their_identity() {
         let server = Server::builder().etcd(EtcdOptions::at([etcd.url()]));
         server.listen(any_port).start()
     };
-    // Both at once: one of them makes it, the other finds it.
+    // Both at once: one of them creates it, the other finds it.
     let (one, other) = tokio::join!(start(), start());
     let (one, other) = (one.unwrap(), other.unwrap());
     assert_eq!(one.authority_pem(), other.authority_pem());

@@ -1,4 +1,4 @@
-//! What `explain` says, from the embedded server's own documents.
+//! `explain`, from the embedded server's own documents.
 
 use crate::support::World;
 use expect_test::{Expect, expect};

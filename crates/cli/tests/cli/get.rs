@@ -1,4 +1,4 @@
-//! What `get` shows: tables, documents, names, pages and watches.
+//! `get`: tables, documents, names, pages and watches.
 
 use crate::support::World;
 use expect_test::{Expect, expect};

@@ -1,4 +1,4 @@
-//! What becomes of a running program when its server, its disk or its reader goes away.
+//! A running program whose server, disk or reader goes away.
 #![cfg(unix)]
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::process::{Harbour, PROGRAM, Running};
 use watchkeeper_meta::Status;
 use watchkeeper_server::{Action, Flow, RequestMatch, Rule, Verb};
 
-/// Nothing is seen of what `meanwhile` does before the watches of config maps break, and the next one is refused.
+/// Hides what `meanwhile` does: the watches of config maps break first, and the next one is refused.
 fn interrupt_watches(harbour: &Harbour, answer: Status, meanwhile: impl FnOnce()) {
     let faults = harbour.server.faults();
     let watches = RequestMatch::new(Verb::Watch, "configmaps");
@@ -93,7 +93,7 @@ fn watch_goes_on_after_the_last_event() {
         harbour.run("delete cm b");
         harbour.create_config_map("d");
     });
-    // The history is gone, so a fresh list tells.
+    // The history is compacted, so a new list shows the changes.
     assert_eq!(watch.first_words(1), ["RESTARTED"]);
     next(&mut watch, "DELETED", "b");
     next(&mut watch, "ADDED", "d");
@@ -108,7 +108,7 @@ fn next(watch: &mut Running, what: &str, name: &str) {
     assert_eq!(words, [what, "default", &format!("configmap/{name}")]);
 }
 
-/// A server process of its own, which can die and come back.
+/// A separate server process, which can crash and restart.
 fn server(directory: &Path, address: &str) -> (Running, String) {
     let mut command = Command::new(PROGRAM);
     command
@@ -133,7 +133,7 @@ fn a_cluster_that_comes_back_is_watched_on() {
         std::fs::write(at(name), manifest).unwrap();
     }
     let (first, address) = server(directory.path(), "127.0.0.1:0");
-    // Who has it keeps it: the server has the same authority and the same administrator after a restart.
+    // The kubeconfig stays valid: authority and token survive a restart.
     std::fs::rename(at("kubeconfig"), at("kubeconfig-of-the-first")).unwrap();
     let client = |line: &str| {
         let mut command = Command::new(PROGRAM);
@@ -148,7 +148,7 @@ fn a_cluster_that_comes_back_is_watched_on() {
     let mut watch = client("watch cm --output json");
     assert!(watch.line().starts_with(r#"{"type":"ADDED","#));
     assert!(watch.line().starts_with(r#"{"type":"SYNCED","#));
-    // It dies without a word.
+    // It is killed.
     drop(first);
     let (_second, _) = server(directory.path(), &address);
     assert_eq!(client("create -f b").line(), "configmap/b created");
@@ -167,7 +167,7 @@ fn a_full_disk_ends_the_watch_and_keeps_the_old_position() {
     let position = || std::fs::read(harbour.directory.path().join("position")).unwrap();
     let before = position();
     harbour.create_config_map("b");
-    // The shell lets no file grow, and the program learn of it by an error.
+    // The shell limits the file size, and the program gets an error.
     let mut command = Command::new("bash");
     command
         .args([

@@ -1,4 +1,4 @@
-//! What a long list costs: no more than is printed of it, and no longer than somebody reads.
+//! The cost of a long list: no more than what is printed, and no longer than it is read.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -9,10 +9,10 @@ use watchkeeper_cli::Output;
 use watchkeeper_client::{ClientOptions, RequestMetrics};
 use watchkeeper_meta::{Collect as _, MetricsText};
 
-/// Far more than everything else the command asks for.
+/// Far more than everything else the command requests.
 const LARGE: usize = 400_000;
 
-/// A cluster with three large config maps, and a client that is counted.
+/// A cluster with three large config maps, and a client with metrics.
 async fn with_large_maps() -> (World, Arc<RequestMetrics>) {
     let mut world = World::new().await;
     for name in ["a", "b", "c"] {
@@ -32,7 +32,7 @@ async fn with_large_maps() -> (World, Arc<RequestMetrics>) {
     (world, metrics)
 }
 
-/// Letters that cannot be packed much.
+/// Text that does not compress well.
 fn noise() -> String {
     let mut state = 1_u32;
     let letter = |_| {
@@ -42,7 +42,7 @@ fn noise() -> String {
     (0..LARGE).map(letter).collect()
 }
 
-/// The sum of a measure over all requests.
+/// The sum of a metric over all requests.
 fn sum(metrics: &RequestMetrics, name: &str) -> usize {
     let mut text = MetricsText::default();
     metrics.collect(&mut text);
@@ -71,7 +71,7 @@ async fn names_cost_no_more_than_metadata() {
     assert!(bytes > LARGE, "{bytes} bytes for three objects");
 }
 
-/// A reader that has seen enough.
+/// A reader that closes early.
 struct Closed;
 
 impl Write for Closed {

@@ -12,8 +12,10 @@ mod explain;
 mod get;
 mod interruptions;
 mod long_lists;
+mod operations;
 #[cfg(unix)]
 mod process;
+mod recordings;
 mod support;
 mod terminal;
 mod up;

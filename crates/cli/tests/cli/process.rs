@@ -1,4 +1,4 @@
-//! The program as a process, beside a server in the test that can be told to misbehave.
+//! The program as a process, with a server in the test that can inject faults.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -50,7 +50,7 @@ impl Harbour {
         command
     }
 
-    /// Runs to the end; what it printed must have gone well.
+    /// Runs to the end; it must succeed.
     pub(crate) fn run(&self, line: &str) -> String {
         let output = self.command(line).output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -64,7 +64,7 @@ impl Harbour {
         self.run("create -f map.yaml");
     }
 
-    /// Starts; its errors go to the file `errors`.
+    /// Starts it; its errors go to the file `errors`.
     pub(crate) fn start(&self, line: &str) -> Running {
         let errors = std::fs::File::create(self.directory.path().join("errors")).unwrap();
         Running::of(self.command(line).stderr(errors))
@@ -75,7 +75,7 @@ impl Harbour {
     }
 }
 
-/// A running program. Ends with the test, however that ends.
+/// A running program, which is stopped with the test.
 pub(crate) struct Running {
     child: Child,
     output: Option<BufReader<ChildStdout>>,
@@ -89,7 +89,7 @@ impl Running {
         Self { child, output }
     }
 
-    /// The next line of its output, once it is there.
+    /// The next line of its output.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         let output = self.output.as_mut().expect("the output was closed");
@@ -103,7 +103,7 @@ impl Running {
         (0..count).map(|_| first(self.line())).collect()
     }
 
-    /// Nobody reads its output any more.
+    /// Closes its output.
     pub(crate) fn close_output(&mut self) {
         self.output = None;
     }

@@ -30,7 +30,7 @@ impl World {
         }
     }
 
-    /// Makes the server forget everything but the present.
+    /// Compacts the history of the server.
     #[allow(dead_code, reason = "few tests need a short memory")]
     pub(crate) async fn compact(&self) {
         let store = self.server.registry().store();
@@ -46,12 +46,12 @@ impl World {
         self
     }
 
-    /// Runs a command line with input; returns what is on the screen, then the exit code.
+    /// Runs a command line with input; returns the output, then the exit code.
     pub(crate) async fn run_with(&self, line: &str, input: &'static str) -> String {
         self.run_words(self.words(line), input).await
     }
 
-    /// Runs these words, the program's name first.
+    /// Runs these words, starting with the program's name.
     pub(crate) async fn run_words(&self, words: Vec<OsString>, input: &'static str) -> String {
         let (out, out_text) = Output::kept();
         let (err, err_text) = Output::kept();
@@ -73,7 +73,7 @@ impl World {
         screen.replace(&directory, "")
     }
 
-    /// What a command may touch: these streams, and this cluster.
+    /// The session of a command: these streams, and this cluster.
     pub(crate) fn session(&self, out: Output, err: Output, input: &'static str) -> Session {
         Session {
             out,
@@ -94,7 +94,7 @@ impl World {
         self.run_with(line, "").await
     }
 
-    /// `@name` stands for a file in the directory.
+    /// `@name` is a file in the directory.
     pub(crate) fn words(&self, line: &str) -> Vec<OsString> {
         let word = |word: &str| match word.strip_prefix('@') {
             Some(name) => self.directory.path().join(name).into_os_string(),

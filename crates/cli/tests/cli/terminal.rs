@@ -1,21 +1,22 @@
-//! What a person at a terminal sees, on a pseudo-terminal: colours, the live view, and a bar for long lists.
+//! Output on a pseudo-terminal: colours, the live view, and a progress bar for long lists.
 #![cfg(target_os = "linux")]
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::{Command, Stdio};
 
 use crate::process::{Harbour, PROGRAM};
 use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::json;
 use watchkeeper_wire::schema::resources;
 
-/// Moves to the beginning of the line and wipes it.
+/// Moves to the beginning of the line and erases it.
 const WIPE: &str = "\r\x1b[K";
 
-/// A terminal: whatever is written to `device` can be read from `screen`.
+/// A terminal: data written to `device` can be read from `screen`.
 struct Terminal {
     screen: File,
     device: File,
@@ -27,7 +28,7 @@ impl Terminal {
         grantpt(&screen).unwrap();
         unlockpt(&screen).unwrap();
         let name = ptsname(&screen, Vec::new()).unwrap().into_string().unwrap();
-        // Not as the terminal that controls this test.
+        // Not as the controlling terminal of this test.
         let flags = i32::try_from(OFlags::NOCTTY.bits()).unwrap();
         let device = File::options()
             .read(true)
@@ -44,12 +45,12 @@ impl Terminal {
         self.device.try_clone().unwrap().into()
     }
 
-    /// Everything written until nobody can write any more.
+    /// Everything written until the other side is closed.
     fn read(self) -> String {
         let Self { mut screen, device } = self;
         drop(device);
         let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
-        // The end of a terminal is an error: nobody holds the other side.
+        // The end of a terminal is an error: the other side is closed.
         while let Ok(count @ 1..) = screen.read(&mut buffer) {
             bytes.extend_from_slice(&buffer[..count]);
         }
@@ -104,7 +105,7 @@ fn who_wants_no_colours_gets_none() {
     assert!(!screen.contains('\x1b'), "{screen}");
 }
 
-/// More than the rate limit lets through at once, so that reading them one by one takes its time.
+/// More than the rate limit allows at once, so that reading them one by one takes time.
 const MANY: usize = 340;
 
 fn with_many_config_maps() -> Harbour {
@@ -141,7 +142,7 @@ fn a_long_list_shows_how_far_it_is_and_leaves_nothing_behind() {
     assert_eq!(left.len(), MANY, "one line per object: {screen}");
     assert!(left.iter().all(|line| line.starts_with("map-")), "{screen}");
 
-    // The list goes to a file, and the bar is on the screen none the less.
+    // The list goes to a file; the bar is still on the screen.
     let terminal = Terminal::new();
     let mut command = list();
     let child = command
@@ -158,7 +159,59 @@ fn a_long_list_shows_how_far_it_is_and_leaves_nothing_behind() {
         "{screen:?}"
     );
 
-    // Where nobody looks there is none.
+    // Without a terminal there is no bar.
     let output = list().output().unwrap();
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}
+
+/// Reads the screen until it shows a text. Fails if the program ends before.
+fn read_until(mut screen: &File, text: &str) -> String {
+    let (mut shown, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        let count = screen.read(&mut buffer).expect("the program runs");
+        shown.extend_from_slice(&buffer[..count]);
+        let shown = String::from_utf8_lossy(&shown);
+        if shown.contains(text) {
+            return shown.into_owned();
+        }
+    }
+}
+
+#[test]
+fn the_full_screen_view_follows_keys_and_leaves_the_terminal_as_it_was() {
+    let harbour = Harbour::new();
+    let terminal = Terminal::new();
+    let size = Winsize {
+        ws_row: 20,
+        ws_col: 100,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(&terminal.device, size).unwrap();
+    let mut command = harbour.command("view namespaces,configmaps");
+    command
+        .stdin(terminal.stdio())
+        .stdout(terminal.stdio())
+        .stderr(terminal.stdio());
+    let mut child = command.spawn().unwrap();
+    // Only the program has the terminal now.
+    let Terminal { screen, device } = terminal;
+    drop((command, device));
+    let shown = read_until(&screen, "kube-system");
+    assert!(shown.contains("\x1b[?1049h"), "the alternate screen is entered");
+    (&screen).write_all(b"?").unwrap();
+    // One word: blanks that were there already are not written again.
+    read_until(&screen, "history");
+    (&screen).write_all(b"qq").unwrap();
+    read_until(&screen, "\x1b[?1049l");
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn the_full_screen_view_needs_a_terminal() {
+    let output = Harbour::new().command("view").output().unwrap();
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "error: view needs a terminal; `watchkeeper watch` prints lines\n"
+    );
 }

@@ -1,4 +1,4 @@
-//! `up` as a process: it says where it is, serves, and ends cleanly on Ctrl-C.
+//! `up` as a process: it prints its address, serves, and ends cleanly on Ctrl-C.
 #![cfg(unix)]
 
 use std::io::{BufRead as _, BufReader};
@@ -115,7 +115,7 @@ fn flags_of_all_commands_reach_the_request() {
     interrupt(running);
 }
 
-/// What the server of a directory answers to a POST.
+/// The response of a directory's server to a POST.
 fn send(directory: &Path, path: &str, body: &'static str) -> Result<Bytes, Error> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -196,7 +196,7 @@ fn keys_and_certificates_of_ones_own_are_used() {
             "https://issuer.example",
         ],
     );
-    // The kubeconfig trusts the certificate that is shown.
+    // The kubeconfig trusts the serving certificate.
     let printed = run(directory.path(), &["get", "namespaces", "-o", "name"]);
     assert!(printed.contains("namespace/default\n"), "{printed}");
     let address = ready.split_whitespace().nth(4).unwrap().trim_end_matches(':');
@@ -232,5 +232,52 @@ fn tests_in_any_language_move_its_clock() {
     let before = clock(r#"{"frozen": true}"#);
     let after = clock(r#"{"advance": "24h"}"#);
     assert_eq!(after.seconds - before.seconds, 86_400);
+    interrupt(running);
+}
+
+#[test]
+fn pods_carry_the_token_of_their_service_account() {
+    let directory = tempfile::tempdir().unwrap();
+    let pod = |name: &str, account: &str| {
+        let spec = format!("{{serviceAccountName: {account}, containers: [{{name: a, image: a}}]}}");
+        let pod = format!("{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {spec}}}");
+        let file = directory.path().join(format!("{name}.yaml"));
+        std::fs::write(&file, pod).unwrap();
+        run(directory.path(), &["create", "-f", file.to_str().unwrap()])
+    };
+    let volumes = |name: &str| {
+        let words = ["get", "pod", name, "-o", "jsonpath={.spec.volumes[*].name}"];
+        run(directory.path(), &words)
+    };
+    let start = |more: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.args([
+            "up",
+            "--listen",
+            "127.0.0.1:0",
+            "--nodes",
+            "0",
+            "--kubeconfig",
+            "kubeconfig",
+        ]);
+        let mut running = Running::of(command.args(more).current_dir(directory.path()));
+        running.line();
+        running
+    };
+    let running = start(&[]);
+    assert_eq!(pod("one", "default"), "pod/one created\n");
+    assert!(
+        volumes("one").starts_with("kube-api-access-"),
+        "{}",
+        volumes("one")
+    );
+    let refused = pod("two", "nobody");
+    let why = "error looking up service account default/nobody: serviceaccount \"nobody\" not found";
+    assert!(refused.contains(why), "{refused}");
+    interrupt(running);
+
+    let running = start(&["--disable-admission-plugins", "ServiceAccount"]);
+    assert_eq!(pod("two", "nobody"), "pod/two created\n");
+    assert_eq!(volumes("two").trim(), "");
     interrupt(running);
 }

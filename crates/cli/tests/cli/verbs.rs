@@ -1,4 +1,4 @@
-//! Verbs on single objects, in kubectl's words.
+//! Verbs on single objects, with kubectl's texts.
 
 use crate::support::World;
 use expect_test::{Expect, expect};

@@ -1,4 +1,4 @@
-//! What `watch` tells, and that a restart loses nothing.
+//! `watch`, and that a restart loses nothing.
 
 use crate::support::World;
 use expect_test::{Expect, expect};
@@ -88,7 +88,7 @@ async fn a_restart_loses_nothing() {
 async fn after_any_gap_exactly_what_differs_is_told() {
     let world = with_config_maps().await;
     world.run("watch cm --position @position --count 2").await;
-    // Created while away, deleted while away, and the server remembers none of it.
+    // Created and deleted in the meantime, and the server has compacted its history.
     world.write("d.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: d}}");
     world.run("create -f @d.yaml").await;
     world.run("delete cm a").await;

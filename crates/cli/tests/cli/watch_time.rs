@@ -1,4 +1,4 @@
-//! Watches while time goes by: what they tell of it, and when theirs is up.
+//! Watches over time: bookmarks, and their time limits.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use watchkeeper_meta::Status;
 use watchkeeper_server::{RequestMatch, Verb};
 
-/// Longer than any of these watches lasts: one that does not end is a failure, and not a test that does not.
+/// Longer than any of these watches: one that does not end fails the test.
 const FOR_EVER: Duration = Duration::from_secs(60 * 60);
 
 async fn with_config_map(name: &str) -> World {
@@ -32,7 +32,7 @@ async fn run(world: &World, line: &str) -> String {
     ended.expect("it goes on for ever")
 }
 
-/// Runs a command that has to end after so many seconds.
+/// Runs a command that has to end after this many seconds.
 async fn check(world: &World, line: &str, seconds: u64, expected: Expect) {
     let begun = Instant::now();
     expected.assert_eq(&run(world, line).await);
@@ -120,7 +120,7 @@ async fn bookmarks_are_told_where_they_are_asked_for() {
             .map(|line| line["type"].as_str().unwrap().to_owned())
             .collect()
     };
-    // What happens elsewhere moves a quiet watch on.
+    // Changes of other resources advance a quiet watch.
     let elsewhere = async |namespace: &str| {
         tokio::time::sleep(Duration::from_secs(10)).await;
         let manifest = format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}");

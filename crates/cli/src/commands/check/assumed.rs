@@ -1,4 +1,4 @@
-//! What a set of manifests mentions and does not have: somebody else's, and taken to be there.
+//! Objects that manifests refer to but do not contain: assumed to exist in the cluster.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use watchkeeper_wire::schema::resources;
 
 use super::case::Case;
 
-/// An object that is taken to be there.
+/// An object assumed to exist.
 pub(super) struct Assumed {
     pub(super) resource: Resource,
     pub(super) object: Value,
 }
 
-/// Namespaces that objects are in, and the classes that pods name.
+/// The namespaces of objects, and the classes that pods name.
 pub(super) fn missing(cases: &[Case<'_>], namespace: &str) -> Vec<Assumed> {
     let given = |kind: &str| -> BTreeSet<&str> {
         let of_kind = cases

@@ -1,4 +1,4 @@
-//! One object of a set of manifests: where it stands, what it says, and what it expects.
+//! One object of a set of manifests: its place, content and expectation.
 
 use serde_json::Value;
 use watchkeeper_client::Manifest;
@@ -12,13 +12,13 @@ use crate::manifests::Text;
 pub(super) struct Case<'t> {
     pub(super) text: &'t Text,
     pub(super) manifest: Manifest,
-    /// What the server is given: the manifest without its expectation.
+    /// The object sent to the server: the manifest without its expectation.
     pub(super) object: Value,
-    /// An `Err` says what is wrong with it.
+    /// An `Err` describes an invalid expectation.
     pub(super) expectation: Result<Expectation, String>,
 }
 
-/// Reads the objects of all texts; what cannot be read is a problem.
+/// Parses the objects of all texts; parse errors become problems.
 pub(super) fn read<'t>(texts: &'t [Text], problems: &mut Vec<Problem>) -> Vec<Case<'t>> {
     let mut cases = Vec::new();
     for text in texts {

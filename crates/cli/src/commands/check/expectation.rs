@@ -1,4 +1,4 @@
-//! What a manifest expects of the server, which makes it a test.
+//! The outcome a manifest expects, which makes it a test.
 //!
 //! ```yaml
 //! metadata:
@@ -6,11 +6,11 @@
 //!     watchkeeper.dev/expect: "denied: must not run as root"
 //! ```
 //!
-//! `allowed`, `denied`, `denied: TEXT` and `warned: TEXT`, where TEXT is a part of what the server says. An annotation,
-//! because a test then is a manifest like any other: it can stand beside the policy it tests, in a folder of tests, or be
-//! piped in; nothing has to be named after anything; and an editor that knows the schema still helps to write it. The
-//! server never sees the annotation. Tests come last, in the order they are written in. One that names an object that
-//! exists is an update of it, so that rules about changes (`oldSelf`, `oldObject`, immutable fields) can be tested too.
+//! `allowed`, `denied`, `denied: TEXT` and `warned: TEXT`, where TEXT is part of the server's message. It is an
+//! annotation, so that a test is an ordinary manifest: it can be beside the policy it tests, in a folder of tests, or
+//! piped in; it needs no naming scheme; and editors with schemas still help to write it. The server never sees the
+//! annotation. Tests run last, in order. A test that names an existing object updates it, so that rules about changes
+//! (`oldSelf`, `oldObject`, immutable fields) can be tested too.
 
 use serde_json::Value;
 use watchkeeper_meta::Status;
@@ -20,23 +20,23 @@ pub(super) const ANNOTATION: &str = "watchkeeper.dev/expect";
 /// The outcome a manifest expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Expectation {
-    /// It is no test, and must be valid.
+    /// Not a test; it must be valid.
     None,
     Allowed,
-    /// Refused, with this among the words.
+    /// Denied, with this text in the message.
     Denied(String),
-    /// Let in, with this among the warnings.
+    /// Allowed, with this text in the warnings.
     Warned(String),
 }
 
-/// What the server did.
+/// The server's answer.
 pub(super) struct Answer {
-    /// Why it refused, if it did; twice if there are fields it does not know.
+    /// The errors, if it was denied; two if there are unknown fields.
     pub(super) refused: Vec<Status>,
     pub(super) warnings: Vec<String>,
 }
 
-/// Takes the expectation out of an object.
+/// Removes the expectation from an object.
 pub(super) fn take(object: &mut Value) -> Result<Expectation, String> {
     let Some(annotations) = object["metadata"]["annotations"].as_object_mut() else {
         return Ok(Expectation::None);
@@ -66,7 +66,7 @@ fn parse(text: &str) -> Result<Expectation, String> {
 }
 
 impl Expectation {
-    /// `Err` says what came instead.
+    /// The `Err` describes what happened instead.
     pub(super) fn meets(&self, answer: &Answer) -> Result<(), String> {
         let said: Vec<&str> = answer
             .refused

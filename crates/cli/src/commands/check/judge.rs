@@ -1,14 +1,15 @@
-//! Manifests, judged by an API server in this process that nobody else sees.
+//! Checks manifests with a private API server in this process.
 //!
 //! ```text
-//! texts ▶ cases (object, place, expectation) ▶ in the order they need ▶ create, strictly ▶ problems with file and line
+//! texts ▶ cases (object, place, expectation) ▶ sorted by dependency ▶ strict create ▶ problems with file and line
 //! ```
-//! The errors are the server's, because a server makes them: schemas, defaults, validation, CEL rules of custom kinds and
-//! admission policies are those of `watchkeeper up`. What a set of manifests cannot hold is assumed: the namespaces,
-//! priority classes and runtime classes that it mentions. Webhooks are not called, those that convert included; quotas are
-//! not counted, since it is controllers who count.
+//! The errors are a server's: schemas, defaults, validation, CEL rules of custom kinds and admission policies are
+//! those of `watchkeeper up`. Namespaces, priority classes and runtime classes that manifests refer to are assumed to
+//! exist. Webhooks, including conversion webhooks, are not called; quotas are not counted, because controllers count
+//! them.
 //!
-//! A manifest may say what it expects ([`expectation`](super::expectation)), which makes it a test of the policies and rules beside it.
+//! A manifest may state what it expects ([`expectation`](super::expectation)), which makes it a test of the policies
+//! and rules beside it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -29,10 +30,10 @@ use crate::failure::Failure;
 use crate::manifests::Text;
 use crate::session::Session;
 
-/// Who writes.
+/// The field manager.
 const MANAGER: &str = "watchkeeper-check";
 
-/// What came of a set of manifests.
+/// The result of checking a set of manifests.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     pub(super) files: usize,
@@ -40,13 +41,13 @@ pub(super) struct Verdict {
     pub(super) valid: usize,
     pub(super) tests_passed: usize,
     pub(super) tests_failed: usize,
-    /// What was not in the set, and taken to be in the cluster: `namespace/shop`.
+    /// Objects assumed to exist in the cluster: `namespace/shop`.
     pub(super) assumed: Vec<String>,
-    /// In the order of files and lines.
+    /// Sorted by file and line.
     pub(super) problems: Vec<Problem>,
 }
 
-/// Judges manifests; those without a namespace go to this one.
+/// Checks manifests; those without a namespace go to this one.
 pub(super) async fn check(
     texts: &[Text],
     namespace: &str,
@@ -74,7 +75,7 @@ impl Verdict {
         self.tests_passed + self.tests_failed
     }
 
-    /// Whether nothing is wrong. Warnings are no errors.
+    /// True if there are no errors. Warnings are not errors.
     pub(super) fn passed(&self) -> bool {
         self.problems
             .iter()
@@ -82,14 +83,14 @@ impl Verdict {
     }
 }
 
-/// The server, and what it has been given.
+/// The server, and the objects it has been given.
 struct Judge {
     server: Handle,
     client: Client,
     warnings: Arc<Mutex<Vec<String>>>,
-    /// What the server serves besides its own kinds; asked for when the first custom object comes.
+    /// Discovery of custom kinds; requested with the first custom object.
     custom: Option<Discovery>,
-    /// The objects of the set, by identity, and where each of them stands.
+    /// The objects of the set, by identity, with their positions.
     given: BTreeMap<Identity, String>,
 }
 
@@ -118,7 +119,7 @@ impl Judge {
         })
     }
 
-    /// Creates what the set mentions and does not have, before any policy of the set can object.
+    /// Creates the assumed objects, before any policy of the set can deny them.
     async fn assume(&mut self, cases: &[Case<'_>], namespace: &str) -> Result<Vec<String>, Failure> {
         let mut assumed = Vec::new();
         for wanted in assumed::missing(cases, namespace) {
@@ -127,7 +128,7 @@ impl Judge {
                 Ok(created) => assumed.push(api.resource().display_name(created.name())),
                 // Every cluster has it.
                 Err(error) if error.is_already_exists() => {}
-                // Names that cannot be are told where they are used.
+                // Invalid names are reported where they are used.
                 Err(error) if error.is_invalid() => {}
                 Err(error) => return Err(error.into()),
             }
@@ -195,7 +196,7 @@ impl Judge {
         }
     }
 
-    /// Whether the set has the object already, and where.
+    /// The position of the same object in the set, if there is one.
     fn remember(&mut self, case: &Case<'_>, api: &DynamicApi) -> Option<String> {
         let (resource, name) = (api.resource(), case.manifest.name.clone());
         if name.is_empty() {
@@ -206,8 +207,8 @@ impl Judge {
         self.given.insert(identity, case.position())
     }
 
-    /// Lets the server create the object, or replace the one there is. A server that is strict says nothing but which
-    /// fields it does not know; so it is asked once more without them.
+    /// Creates the object, or replaces the existing one. A strict server reports only unknown fields; so the request
+    /// is repeated without them.
     async fn ask(&self, case: &Case<'_>, api: &DynamicApi) -> Result<Answer, Failure> {
         self.take_warnings();
         let mut refused = Vec::new();
@@ -282,18 +283,18 @@ impl Judge {
     }
 }
 
-/// What becomes of an object after it was judged.
+/// The fate of an object after it was checked.
 enum Install<'a> {
-    /// It is there for those after it.
+    /// It stays, for later objects.
     Kept(Cow<'a, Value>),
-    /// It is not: it would send requests to somebody who is not here.
+    /// It is removed: it would call a webhook that does not exist here.
     Judged,
 }
 
 fn install<'a>(case: &'a Case<'_>) -> Install<'a> {
     match &*case.manifest.kind.kind {
         "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" | "APIService" => Install::Judged,
-        // Whoever converts is not here, and every object is judged by the schema of its own version.
+        // The conversion webhook does not exist here; every object is validated by the schema of its own version.
         "CustomResourceDefinition" if case.object["spec"]["conversion"]["strategy"] == "Webhook" => {
             let mut installed = case.object.clone();
             installed["spec"]["conversion"] = serde_json::json!({"strategy": "None"});

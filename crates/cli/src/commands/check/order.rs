@@ -1,4 +1,4 @@
-//! The order in which objects come into being, whatever their files are called.
+//! The order in which objects are created, whatever their files are called.
 
 use std::collections::BTreeSet;
 
@@ -6,24 +6,24 @@ use watchkeeper_meta::GroupVersionKind;
 
 use super::case::Case;
 
-/// Before what, in this order. A policy judges whatever comes after its binding.
+/// The rank of an object. A policy applies to everything after its binding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Policy,
-    /// Without parameters, a binding waits for nothing and judges everything.
+    /// Without parameters, a binding depends on nothing and applies to everything.
     Binding,
     CustomKind,
     Namespace,
-    /// What policies take for parameters.
+    /// Objects that policies use as parameters.
     Parameter,
     ParameterBinding,
-    /// Other objects are refused without them, or completed by them.
+    /// Objects that others need to be admitted or defaulted.
     Furniture,
     Object,
     Test,
 }
 
-/// Sorts objects so that each finds what it needs; those that need nothing of each other keep their order.
+/// Sorts objects by their dependencies; independent ones keep their order.
 pub(super) fn sort(cases: &mut [Case<'_>]) {
     let parameters: BTreeSet<(String, String)> = cases.iter().filter_map(parameter_kind).collect();
     cases.sort_by_key(|case| rank(case, &parameters));
@@ -51,7 +51,7 @@ fn rank(case: &Case<'_>, parameters: &BTreeSet<(String, String)>) -> Rank {
     }
 }
 
-/// The kind that a policy takes for its parameters.
+/// The parameter kind of a policy.
 fn parameter_kind(case: &Case<'_>) -> Option<(String, String)> {
     let kind = &case.object["spec"]["paramKind"];
     let api_version = kind["apiVersion"].as_str()?;

@@ -1,4 +1,4 @@
-//! What is wrong with a manifest, and where to look.
+//! Problems of manifests, with their positions.
 
 use serde::Serialize;
 use watchkeeper_client::ManifestError;
@@ -8,7 +8,7 @@ use super::case::Case;
 use super::expectation::ANNOTATION;
 use crate::manifests::Text;
 
-/// Something to look at.
+/// A problem.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Problem {
@@ -17,7 +17,7 @@ pub(super) struct Problem {
     pub(super) file: String,
     /// From 1.
     pub(super) line: usize,
-    /// Which of the documents in the file that are not empty, from 1.
+    /// The index of the document among the non-empty ones in the file, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) document: Option<usize>,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -31,16 +31,16 @@ pub(super) struct Problem {
     /// `deployment.apps/web`.
     #[serde(skip)]
     pub(super) object: String,
-    /// The path of the field, where the server names one.
+    /// The path of the field, if the server names one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) field: String,
-    /// The server's word for programs: `FieldValueInvalid`, `BadRequest`.
+    /// The server's reason, for programs: `FieldValueInvalid`, `BadRequest`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) reason: String,
     pub(super) message: String,
 }
 
-/// Whether it is wrong, or only worth a look.
+/// Error or warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Severity {
@@ -48,14 +48,14 @@ pub(super) enum Severity {
     Warning,
 }
 
-/// Sorts by file, in the order they were given, and line.
+/// Sorts by file, in the order given, and line.
 pub(super) fn sort(problems: &mut [Problem], texts: &[Text]) {
     let place = |file: &str| texts.iter().position(|text| text.source == file);
     problems.sort_by_cached_key(|problem| (place(&problem.file), problem.line));
 }
 
 impl Problem {
-    /// A document that is no manifest.
+    /// A document that is not a manifest.
     pub(super) fn unreadable(text: &Text, error: &ManifestError) -> Self {
         let (document, message) = match error {
             ManifestError::Syntax(error) => (Some(error.index + 1), error.kind.to_string()),
@@ -88,13 +88,13 @@ impl Problem {
         Self::at(case, None, "kind", "NoKindMatch", message)
     }
 
-    /// An object that the set has twice.
+    /// An object that is in the set twice.
     pub(super) fn twice(case: &Case<'_>, resource: &Resource, first: &str) -> Self {
         let message = format!("the same object is at {first}");
         Self::at(case, Some(resource), "metadata.name", "AlreadyExists", message)
     }
 
-    /// An expectation that is none.
+    /// An invalid expectation.
     pub(super) fn of_expectation(case: &Case<'_>, reason: &str) -> Self {
         let path = format!("metadata.annotations[{ANNOTATION}]");
         Self::at(case, None, &path, "Expectation", reason.to_owned())
@@ -106,7 +106,7 @@ impl Problem {
         Self::at(case, Some(resource), &path, "TestFailed", reason)
     }
 
-    /// Something that the server lets pass.
+    /// A warning of the server.
     pub(super) fn warning(case: &Case<'_>, resource: &Resource, text: &str) -> Self {
         let path = text.split_once(": ").map_or("", |(path, _)| path);
         let path = if path.contains(' ') { "" } else { path };
@@ -116,7 +116,7 @@ impl Problem {
         }
     }
 
-    /// All that a refusal names: one for each field, if it names any.
+    /// All problems of an error: one per field, if it names any.
     pub(super) fn refusals(case: &Case<'_>, resource: &Resource, status: &Status) -> Vec<Self> {
         let reason = status.reason.to_string();
         let one = |path: &str, reason: &str, message: String| {
@@ -176,12 +176,12 @@ impl Problem {
     }
 }
 
-/// Path, reason and words of each field that a refusal names.
+/// Path, reason and message of each field in an error.
 fn fields(status: &Status) -> Vec<(&str, &str, String)> {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let named = causes.filter(|cause| !cause.field.is_empty());
     let words = |field: &str, message: &str| match field {
-        // Rules about the object as a whole name no field.
+        // Errors about the object as a whole name no field.
         "<nil>" => message.to_owned(),
         field => format!("{field}: {message}"),
     };
@@ -193,10 +193,10 @@ fn fields(status: &Status) -> Vec<(&str, &str, String)> {
         .collect()
 }
 
-/// How a server begins to say which fields it does not know.
+/// The prefix of a server's message about unknown fields.
 const STRICT: &str = "strict decoding error: ";
 
-/// Whether the server refused for no more than fields it does not know.
+/// True if the server refused only because of unknown fields.
 pub(super) fn is_strict(status: &Status) -> bool {
     status.message.contains(STRICT)
 }
@@ -209,7 +209,7 @@ fn strict_complaints(message: &str) -> Vec<&str> {
     complaints.split(", ").collect()
 }
 
-/// What stands in quotes.
+/// The quoted text.
 fn quoted(complaint: &str) -> &str {
     complaint.split('"').nth(1).unwrap_or_default()
 }

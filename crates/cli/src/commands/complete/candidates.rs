@@ -1,4 +1,4 @@
-//! What fits at the cursor: commands, flags, values, and kinds, names, namespaces and contexts of the cluster.
+//! Candidates at the cursor: commands, flags, values, and kinds, names, namespaces and contexts of the cluster.
 
 use clap::Arg;
 use watchkeeper_client::config::{Environment, Kubeconfig};
@@ -11,23 +11,23 @@ use crate::cluster_arguments::ClusterArguments;
 use crate::format::FORMATS;
 use crate::selection::Selectors;
 
-/// Something that fits.
+/// A candidate.
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) word: String,
     pub(super) description: String,
 }
 
-/// Where candidates come from.
+/// The source of candidates.
 pub(super) struct Candidates {
-    /// None if no cluster is configured.
+    /// `None` if no cluster is configured.
     pub(super) cluster: Option<Cluster>,
     pub(super) arguments: ClusterArguments,
     pub(super) environment: Environment,
 }
 
 impl Candidates {
-    /// All that fit, those of one kind in order; nothing where the cluster does not answer.
+    /// All candidates, sorted; none from a cluster that does not answer.
     pub(super) async fn find(&self, line: &Line<'_>) -> Vec<Candidate> {
         let (kept, found) = match line.place {
             Place::Command => (0, commands(line)),
@@ -71,8 +71,8 @@ impl Candidates {
         Some(contexts.into_iter().map(|context| plain(context.name)).collect())
     }
 
-    /// A kind first, then names of that kind; or `kind/name` any number of times. Also returns how much of the
-    /// unfinished word stays as it is.
+    /// A kind first, then names of that kind; or `kind/name` any number of times. Also returns the length of the
+    /// prefix of the unfinished word that stays.
     async fn words(&self, line: &Line<'_>) -> Option<(usize, Vec<Candidate>)> {
         let argument = line.word_argument()?;
         let declared = declared(argument);
@@ -111,7 +111,7 @@ impl Candidates {
         Some(found)
     }
 
-    /// The names of a kind's objects, but those that stand there already.
+    /// The names of a kind's objects, without those already typed.
     async fn names_of(&self, kind: &str, taken: &[&str]) -> Option<Vec<Candidate>> {
         let cluster = self.cluster.as_ref()?;
         let found = cluster.discovery.get().await.ok()?.resource(kind)?.clone();
@@ -121,7 +121,7 @@ impl Candidates {
     }
 }
 
-/// The plural, with the group where two groups have the same one: `events.events.k8s.io`.
+/// The plural, with the group if two groups have the same one: `events.events.k8s.io`.
 fn kind_names(discovery: &Discovery) -> impl Iterator<Item = String> {
     discovery.preferred_resources().map(|found| {
         let resource = &found.resource;
@@ -156,7 +156,7 @@ fn flags(line: &Line<'_>) -> Vec<Candidate> {
     line.arguments().filter_map(candidate).collect()
 }
 
-/// The values a flag or word is declared to have.
+/// The declared values of a flag or argument.
 fn declared(argument: &Arg) -> Vec<Candidate> {
     let values = argument.get_possible_values().into_iter();
     let candidate = |value: clap::builder::PossibleValue| Candidate {
@@ -169,7 +169,7 @@ fn declared(argument: &Arg) -> Vec<Candidate> {
         .collect()
 }
 
-/// Where the last of several namespaces begins: `shop,kube-`.
+/// The start of the last of several namespaces: `shop,kube-`.
 fn begin_of_item(flag: &Arg, value: &str) -> usize {
     match flag.get_id().as_str() {
         "namespace" => value.rfind(',').map_or(0, |comma| comma + 1),

@@ -1,5 +1,5 @@
-//! An unfinished command line, and what its last word will be: a command, a flag, a flag's value, or a word of the
-//! command. Pure: everything comes from what clap knows of the program.
+//! Parses an unfinished command line, and finds what its last word is: a command, a flag, a flag's value, or an
+//! argument. Pure: everything comes from the program's clap definition.
 
 use clap::{Arg, Command, ValueHint};
 
@@ -7,23 +7,23 @@ use clap::{Arg, Command, ValueHint};
 #[derive(Debug)]
 pub(super) struct Line<'c> {
     program: &'c Command,
-    /// The command, once it is typed.
+    /// The command, if it is typed.
     pub(super) command: Option<&'c Command>,
-    /// The words of the command that are finished: kinds and names.
+    /// The finished arguments of the command: kinds and names.
     pub(super) words: Vec<&'c str>,
-    /// The word at the cursor, as far as it is typed.
+    /// The unfinished word at the cursor.
     pub(super) unfinished: &'c str,
     pub(super) place: Place<'c>,
 }
 
-/// Where the cursor is.
+/// The position of the cursor.
 #[derive(Debug)]
 pub(super) enum Place<'c> {
     Command,
     Flag,
-    /// In the value of a flag; the first so many bytes of the word are the flag itself.
+    /// In the value of a flag; the number is the length of the flag itself in the word.
     Value(&'c Arg, usize),
-    /// In a word of the command.
+    /// In an argument of the command.
     Word,
 }
 
@@ -74,7 +74,7 @@ impl<'c> Line<'c> {
         }
     }
 
-    /// The flag whose value must come with the next word: `--namespace`, `-n`, `-An`.
+    /// The flag whose value is the next word: `--namespace`, `-n`, `-An`.
     fn awaiting_value(&self, word: &str) -> Option<&'c Arg> {
         if let Some(name) = word.strip_prefix("--") {
             return self.flag(name).filter(|flag| takes_next_word(flag));
@@ -83,7 +83,7 @@ impl<'c> Line<'c> {
         for (at, letter) in letters.char_indices() {
             let flag = self.arguments().find(|flag| flag.get_short() == Some(letter))?;
             if takes_next_word(flag) {
-                // `-nshop`: the value is here already.
+                // `-nshop`: the value is in the same word.
                 return (at + letter.len_utf8() == letters.len()).then_some(flag);
             }
         }
@@ -99,14 +99,14 @@ impl<'c> Line<'c> {
             .find(|flag| flag.get_long() == Some(name) || (letter.is_some() && flag.get_short() == letter))
     }
 
-    /// The flags and words that may be typed here: the command's own and those of all commands.
+    /// The flags and arguments possible here: the command's own and the global ones.
     pub(super) fn arguments(&self) -> impl Iterator<Item = &'c Arg> + use<'c> {
         let own = self.command.into_iter().flat_map(Command::get_arguments);
         own.chain(self.program.get_arguments())
             .filter(|argument| !argument.is_hide_set())
     }
 
-    /// What the word at the cursor is, as the command declares it.
+    /// The argument at the cursor, as the command declares it.
     pub(super) fn word_argument(&self) -> Option<&'c Arg> {
         self.command.and_then(|command| command.get_positionals().next())
     }
@@ -117,7 +117,7 @@ impl<'c> Line<'c> {
             .filter(|command| !command.is_hide_set())
     }
 
-    /// Whether the name of a file would do.
+    /// True if a file name is possible.
     pub(super) fn wants_file(&self) -> bool {
         let Place::Value(flag, _) = self.place else {
             return false;
@@ -133,7 +133,7 @@ fn is_flag(word: &str) -> bool {
     word.len() > 1 && word.starts_with('-')
 }
 
-/// `--wait` may have a value, but then with `=`.
+/// `--wait` may have a value, but only with `=`.
 fn takes_next_word(flag: &Arg) -> bool {
     let needs_one = flag.get_num_args().is_none_or(|count| count.min_values() > 0);
     flag.get_action().takes_values() && needs_one && !flag.is_require_equals_set()

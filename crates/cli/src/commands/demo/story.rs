@@ -1,4 +1,4 @@
-//! The story: what a user would do, one act after the other, each when the one before has had its effect.
+//! The story: the actions of a user, each when the one before has taken effect.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::waiting::until;
 const MANIFEST: &str = include_str!("web.yaml");
 const NAME: &str = "web";
 
-/// Plays all acts. `living` says whether somebody fulfils what the objects ask for.
+/// Runs all actions. `living` is true if the simulator runs.
 pub(super) async fn tell(
     cluster: Cluster,
     living: bool,
@@ -108,7 +108,7 @@ impl Story {
         Ok(())
     }
 
-    /// Returns once the deployment is what it should be, and the audience has had time to look.
+    /// Completes when the deployment is rolled out, and the user has had time to look.
     async fn rolled_out(&self) -> Result<(), Failure> {
         if self.living {
             until(&self.deployments, NAME, |deployment| {
@@ -121,12 +121,12 @@ impl Story {
     }
 
     async fn say(&self, sentence: &str) {
-        // An audience that has left is no reason to stop.
+        // If nobody reads the sentences, the story continues.
         let _ = self.sentences.send(sentence.to_owned()).await;
     }
 }
 
-/// What `kubectl rollout status` waits for.
+/// The condition of `kubectl rollout status`.
 fn is_rolled_out(deployment: &Value) -> bool {
     let status = &deployment["status"];
     let count = |name: &str| status[name].as_u64().unwrap_or(0);

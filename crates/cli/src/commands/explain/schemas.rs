@@ -1,11 +1,11 @@
-//! The schemas of one OpenAPI document: which is whose, and where references and fields lead.
+//! The schemas of one OpenAPI document: look-up by kind, references and fields.
 
 use serde_json::{Map, Value};
 use watchkeeper_meta::GroupVersionKind;
 
 const REFERENCE: &str = "#/components/schemas/";
 
-/// Schemas within schemas that are no fields: a list of a map of a reference is three. More is a circle.
+/// The nesting of schemas that are not fields: a list of a map of a reference is three. More is a cycle.
 const MAX_NESTING: usize = 32;
 
 /// Named schemas that refer to each other.
@@ -37,13 +37,13 @@ impl Schemas {
         schema["$ref"].as_str()?.strip_prefix(REFERENCE)
     }
 
-    /// What a schema refers to, or the schema itself.
+    /// The referenced schema, or the schema itself.
     pub(super) fn resolve<'s>(&'s self, schema: &'s Value) -> &'s Value {
         let named = Self::reference(schema).and_then(|name| self.0.get(name));
         named.unwrap_or(schema)
     }
 
-    /// The schema of a field, as its owner states it; the name of a field that does not exist is the error.
+    /// The schema of a field, as its owner states it; the error is the name of a field that does not exist.
     pub(super) fn follow<'s, 'p>(
         &'s self,
         schema: &'s Value,
@@ -54,7 +54,7 @@ impl Schemas {
         })
     }
 
-    /// The field of an object, or of the items or values in it.
+    /// The field of an object, or of its items or values.
     fn field<'s>(&'s self, schema: &'s Value, name: &str, nesting: usize) -> Option<&'s Value> {
         let resolved = self.resolve(schema);
         let nesting = nesting.checked_sub(1)?;
@@ -87,7 +87,7 @@ impl Schemas {
         }
     }
 
-    /// What the schema says about itself, then what the schemas it is made of say, a line each.
+    /// The description of the schema, then those of its parts, a line each.
     pub(super) fn description(&self, schema: &Value) -> String {
         let mut text = String::new();
         self.describe(schema, MAX_NESTING, &mut text);
@@ -108,13 +108,13 @@ impl Schemas {
     }
 }
 
-/// The schemas a schema is made of that are no fields: alternatives, items, values.
+/// The nested schemas that are not fields: alternatives, items, values.
 pub(super) fn within(schema: &Value) -> Vec<&Value> {
     let parts = schema["allOf"].as_array().into_iter().flatten();
     parts.chain(schema.get("items")).chain(values(schema)).collect()
 }
 
-/// The schema of a map's values; `true` says only that there are some.
+/// The schema of a map's values; `true` states only that there are some.
 fn values(schema: &Value) -> Option<&Value> {
     schema
         .get("additionalProperties")

@@ -6,13 +6,13 @@ use watchkeeper_meta::GroupVersionKind;
 use super::schemas::{Schemas, within};
 use crate::json_path::plain;
 
-/// How wide lines are, as kubectl's, whatever the terminal.
+/// The line width, as in kubectl, whatever the terminal.
 const WIDTH: usize = 80;
 
-/// How many values of a field a list of fields shows.
+/// The number of enum values shown in a list of fields.
 const SHOWN_VALUES: usize = 4;
 
-/// The text as it grows.
+/// The text under construction.
 pub(super) struct Explanation<'s> {
     schemas: &'s Schemas,
     recursive: bool,
@@ -28,7 +28,7 @@ impl<'s> Explanation<'s> {
         }
     }
 
-    /// What the whole is about.
+    /// The kind and its version.
     pub(super) fn heading(&mut self, kind: &GroupVersionKind) {
         let group = (!kind.group.is_empty()).then_some(("GROUP:", &*kind.group));
         let rest = [("KIND:", &*kind.kind), ("VERSION:", &*kind.version)];
@@ -38,7 +38,7 @@ impl<'s> Explanation<'s> {
         self.line("");
     }
 
-    /// The field that was asked for.
+    /// The requested field.
     pub(super) fn field(&mut self, name: &str, schema: &Value) {
         self.line(&format!("FIELD: {name} <{}>", self.schemas.type_name(schema)));
         let values = values(schema);
@@ -51,7 +51,7 @@ impl<'s> Explanation<'s> {
         self.line("");
     }
 
-    /// What it is, and what is in it.
+    /// Its description and its fields.
     pub(super) fn body(&mut self, schema: &'s Value) {
         self.line("DESCRIPTION:");
         let description = self.schemas.description(schema);
@@ -68,8 +68,8 @@ impl<'s> Explanation<'s> {
         self.text
     }
 
-    /// The fields of an object, or of the items or values in it. `above` is where we came from: a schema within
-    /// itself is not shown again.
+    /// The fields of an object, or of its items or values. `above` has the enclosing schemas: a recursive one is not
+    /// shown again.
     fn fields(&mut self, schema: &'s Value, level: usize, above: &mut Vec<&'s str>) {
         let name = Schemas::reference(schema);
         if name.is_some_and(|name| above.contains(&name)) {
@@ -109,7 +109,7 @@ impl<'s> Explanation<'s> {
         }
     }
 
-    /// Text between the indent and the width, its own line ends kept.
+    /// Text between the indent and the width, with its own line breaks.
     fn paragraph(&mut self, text: &str, indent: usize) {
         for line in text.split('\n').flat_map(|line| wrap(line, WIDTH - indent)) {
             let indent = if line.is_empty() { 0 } else { indent };
@@ -123,7 +123,7 @@ impl<'s> Explanation<'s> {
     }
 }
 
-/// A line as lines of at most `width` characters; a word that is longer stands alone.
+/// Wraps a line at `width` characters; a longer word gets its own line.
 fn wrap(line: &str, width: usize) -> Vec<&str> {
     let (mut lines, mut rest) = (Vec::new(), line);
     while let Some((end, _)) = rest.char_indices().nth(width) {
@@ -148,7 +148,7 @@ fn is_required(schema: &Value, field: &str) -> bool {
     required.is_some_and(|names| names.iter().any(|name| name == field))
 }
 
-/// The values a field may have.
+/// The enum values of a field.
 fn values(schema: &Value) -> Vec<String> {
     let show = |value: &Value| match plain(value) {
         empty if empty.is_empty() => "\"\"".to_owned(),
@@ -168,7 +168,7 @@ mod tests {
     use expect_test::{Expect, expect};
     use serde_json::json;
 
-    /// What a real server's document looks like: descriptions, and references within `allOf`.
+    /// As in a real server's document: descriptions, and references within `allOf`.
     fn schemas() -> Schemas {
         let document = json!({"components": {"schemas": {
             "io.acme.v1.Ship": {

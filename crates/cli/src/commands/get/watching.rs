@@ -1,7 +1,7 @@
-//! `get -w`: first what is there, then every change to it, until the user or `--request-timeout` ends it.
+//! `get -w`: the existing objects, then every change, until the user or `--request-timeout` ends it.
 //!
-//! A stream that ends or breaks goes on at the version of its last event, so nothing is lost. Where the server has
-//! forgotten what happened since, that is said, and what is there now is shown again.
+//! A stream that ends or breaks resumes at the version of its last event, so nothing is lost. If the version has
+//! expired, a warning is printed and the current objects are shown again.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -62,17 +62,16 @@ struct Watching<'a> {
     api: DynamicApi,
     printer: Printer,
     options: ListOptions,
-    /// Everything up to here is on the screen.
+    /// Everything up to this version was printed.
     version: ResourceVersion,
-    /// How long to wait after the next interruption; nothing if there was an event since the last one.
+    /// The delay after the next interruption; zero if there was an event since the last one.
     next_wait: Duration,
-    /// Whether the server has let us watch.
+    /// True if the server has accepted the watch.
     has_begun: bool,
 }
 
 impl Watching<'_> {
-    /// Lists, then watches. A watch whose time is up has ended well, as kubectl's has: it says nothing, and is no
-    /// failure.
+    /// Lists, then watches. A watch that reaches its time limit has succeeded, as in kubectl.
     async fn run(&mut self, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
         self.list(session).await?;
         tokio::select! {
@@ -92,10 +91,10 @@ impl Watching<'_> {
                 false => self.follow(session).await,
             };
             match result {
-                // What is there was shown, or the server's time for one stream is up.
+                // The list was shown, or the server's timeout has ended the stream.
                 Ok(()) => forgotten = false,
                 Err(Interruption::Failed(failure)) => return Err(failure),
-                // A server that stays away is a reason to say so once.
+                // A server that stays away is reported once.
                 Err(Interruption::Broken(cause)) if self.next_wait.is_zero() => {
                     warn(&format!("{cause}; it goes on when the server answers"), session);
                 }
@@ -133,12 +132,12 @@ impl Watching<'_> {
         Ok(())
     }
 
-    /// Prints what is there, unless only changes are wanted, and notes the version to go on from. A list that breaks off
-    /// leaves no version: it has to be asked for again.
+    /// Prints the existing objects, unless only changes are wanted, and records the version to watch from. A list
+    /// that breaks off leaves no version: it has to be repeated.
     async fn list(&mut self, session: &mut Session) -> Result<(), Failure> {
         self.options.limit = Some(self.get.chunk_size).filter(|&size| size > 0 && !self.get.watch_only);
         self.options.continue_token.clear();
-        // Rows wait for those of the other pages, to be aligned with them.
+        // Rows are collected over all pages, to be aligned.
         let mut tables = Vec::new();
         let version = loop {
             let page = documents::page(&self.api, self.accept(), &self.options).await?;

@@ -1,24 +1,26 @@
-//! Events as JSON, one document a line: what a program reads that must know exactly what it was told.
+//! Events as JSON, one document per line, for programs.
 //!
 //! Every line has the same head: `type`, `apiVersion`, `kind`, `namespace`, `name`, `uid` and `resourceVersion`, null
-//! where there is nothing to say. `ADDED`, `MODIFIED` and `DELETED` have the object as well. A delete that was not
-//! seen, but is inferred from a list, says `inferred` and has of its object only who it was.
+//! if unknown. `ADDED`, `MODIFIED` and `DELETED` also have the object. A delete that was not seen, but inferred from
+//! a list, has `inferred` and only the identity of its object.
 
 use std::io::Write as _;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use watchkeeper_meta::{Resource, ResourceVersion};
+use watchkeeper_recording::Update;
 use watchkeeper_runtime::follow::{FollowEvent, Gone, Restart};
 use watchkeeper_wire::Object;
 
 use crate::failure::Failure;
 use crate::session::Session;
+use crate::update_lines::add_update;
 
-/// The selection a line is about, and whether bookmarks are wanted.
+/// The selection of a line, and whether bookmarks are wanted.
 pub(super) struct JsonLines<'a> {
     pub(super) resource: &'a Resource,
-    /// Empty for all namespaces, and for kinds that have none.
+    /// Empty for all namespaces, and for cluster-scoped kinds.
     pub(super) namespace: &'a str,
     pub(super) bookmarks: bool,
 }
@@ -41,19 +43,24 @@ struct Line<'a> {
     object: Option<Value>,
 }
 
-/// Why a stream has begun anew.
+/// The reason a stream has restarted.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Reason<'a> {
     from: Option<&'a str>,
     to: Option<&'a str>,
     reason: &'a str,
-    /// False if the position does not say all that was held: deletes before this are not told.
+    /// False if the inventory is incomplete: earlier deletes are not reported.
     knows_deletes: bool,
 }
 
 impl JsonLines<'_> {
-    pub(super) fn print(&self, event: &FollowEvent, session: &mut Session) -> Result<(), Failure> {
+    pub(super) fn print(
+        &self,
+        event: &FollowEvent,
+        update: Option<&Update>,
+        session: &mut Session,
+    ) -> Result<(), Failure> {
         let line = match event {
             FollowEvent::Bookmark(_) if !self.bookmarks => return Ok(()),
             FollowEvent::Added(object) | FollowEvent::Modified(object) => {
@@ -65,7 +72,15 @@ impl JsonLines<'_> {
                 self.about_stream(event.kind(), Some(version))
             }
         };
-        serde_json::to_writer(&mut session.out, &line).map_err(|error| Failure::Output(error.into()))?;
+        let written = match update {
+            None => serde_json::to_writer(&mut session.out, &line),
+            Some(update) => {
+                let mut line = serde_json::to_value(&line).map_err(Failure::other)?;
+                add_update(&mut line, update);
+                serde_json::to_writer(&mut session.out, &line)
+            }
+        };
+        written.map_err(|error| Failure::Output(error.into()))?;
         writeln!(session.out)?;
         Ok(session.out.flush()?)
     }

@@ -1,0 +1,98 @@
+//! `bisect`: the event of a recording at which a condition became true.
+
+use clap::Args;
+use serde_json::Value;
+
+use super::history::Lines;
+use crate::failure::Failure;
+use crate::json_path::{Path, plain};
+use crate::recorded::{RecordedObject, RecordingFile};
+use crate::session::Session;
+use crate::update_lines::UpdateLines;
+
+/// Find the event at which a condition became true
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  watchkeeper bisect deployment web --check '{.spec.replicas}=0' --recording incident.rec
+  watchkeeper bisect pods --check '{.status.phase}=Failed' --recording incident.rec    the first of all pods
+  watchkeeper bisect pods --check '{.metadata.deletionTimestamp}' --all --recording incident.rec
+
+A path alone holds if it leads to anything. Every version is looked at, so a condition that comes and goes is found each
+time with --all.")]
+pub(crate) struct Bisect {
+    /// Which objects: a kind, kind/name, or a kind and a name
+    #[arg(value_name = "OBJECT", required = true, num_args = 1..=2)]
+    words: Vec<String>,
+
+    /// The condition: {PATH} or {PATH}=VALUE
+    #[arg(long, value_name = "CONDITION", value_parser = check)]
+    check: Check,
+
+    /// Every event at which it became true, not the first alone
+    #[arg(long)]
+    all: bool,
+
+    #[command(flatten)]
+    file: RecordingFile,
+
+    /// Lines for people, or JSON documents
+    #[arg(short, long, value_name = "FORMAT", default_value = "line")]
+    output: Lines,
+}
+
+/// A condition.
+#[derive(Clone, Debug, PartialEq)]
+struct Check {
+    path: Path,
+    /// What the path must lead to; anything if it is not given.
+    value: Option<String>,
+}
+
+fn check(text: &str) -> Result<Check, String> {
+    let (path, value) = match text.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
+        Some((path, "")) => (path, None),
+        Some((path, rest)) => match rest.strip_prefix('=') {
+            Some(value) => (path, Some(value.to_owned())),
+            None => return Err(format!("{text:?} is no condition: type {{.spec.replicas}}=3")),
+        },
+        None if text.starts_with('{') => return Err(format!("{text:?} has a brace that is not closed")),
+        None => (text, None),
+    };
+    Ok(Check {
+        path: Path::parse(path)?,
+        value,
+    })
+}
+
+impl Check {
+    fn holds(&self, object: &Value) -> bool {
+        let found = self.path.find(object);
+        match &self.value {
+            Some(wanted) => found.into_iter().any(|value| plain(value) == *wanted),
+            None => found.into_iter().any(|value| !value.is_null()),
+        }
+    }
+}
+
+/// Prints the event, or says that there is none.
+pub(crate) fn run(bisect: &Bisect, namespace: Option<&str>, session: &mut Session) -> Result<(), Failure> {
+    let recording = bisect.file.open()?;
+    let object = RecordedObject::find(&recording, &bisect.words, namespace)?;
+    let key = object.key_if_named();
+    let holds = |object: &watchkeeper_wire::Object| {
+        let value = object.to_value();
+        value.is_ok_and(|value| bisect.check.holds(&value))
+    };
+    let found = recording.became(&object.resource, key.as_ref(), holds);
+    let found = found.map_err(Failure::other)?;
+    if found.is_empty() {
+        session.err.line("The condition was never true.");
+        return Err(Failure::Judged);
+    }
+    let count = if bisect.all { found.len() } else { 1 };
+    for entry in found.iter().take(count) {
+        let lines = UpdateLines::of_entry(entry).map_err(Failure::other)?;
+        lines.print_as(bisect.output == Lines::Json, session.look, &mut session.out)?;
+    }
+    Ok(())
+}
