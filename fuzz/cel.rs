@@ -1,12 +1,11 @@
-//! What must hold for any expression: no panic, an end within the budget, and a written form that means the same.
+//! Properties of any expression: no panic, an end within the budget, and a printed form with the same meaning.
 //!
-//! `cargo +nightly fuzz run cel` looks for one that breaks this; `cargo test -p watchkeeper-cel` runs it over
-//! `fuzz/corpus/cel`.
+//! `cargo +nightly fuzz run cel` searches for a violation; `cargo test -p watchkeeper-cel` checks `fuzz/corpus/cel`.
 
 use serde_json::json;
 use watchkeeper_cel::{Declared, Environment, Value, normalize};
 
-/// What an evaluation may cost here.
+/// The cost budget.
 const BUDGET: u64 = 10_000;
 
 /// An expression about `self`, which can be anything.

@@ -1,7 +1,7 @@
-//! What must hold for any bytes: no panic, and the same answer however they are cut.
+//! Properties of any input: no panic, and the same result however it is chunked.
 //!
-//! `cargo +nightly fuzz run json_list` looks for bytes that break a check; `cargo test -p watchkeeper-wire` runs the
-//! checks over `fuzz/corpus`, on any compiler. The first byte of an input says how large the chunks are.
+//! `cargo +nightly fuzz run json_list` searches for a violation; `cargo test -p watchkeeper-wire` runs the checks
+//! over `fuzz/corpus`, on any compiler. The first byte of an input sets the chunk size.
 
 #![allow(dead_code)]
 
@@ -15,12 +15,12 @@ use watchkeeper_wire::schema::Schema;
 use watchkeeper_wire::schema::structural::Compiler;
 use watchkeeper_wire::{Encoding, ListSplitter, Object, ObjectOptions, WatchSplitter, WireError, yaml};
 
-/// A JSON list: any chunking gives the same items, and cutting `managedFields` is decoding and removing them.
+/// A JSON list: any chunking gives the same items, and cutting out `managedFields` equals decoding and removing them.
 pub(crate) fn json_list(data: &[u8]) {
     list(Encoding::Json, data);
 }
 
-/// A protobuf list, likewise.
+/// The same for a protobuf list.
 pub(crate) fn protobuf_list(data: &[u8]) {
     list(Encoding::Protobuf, data);
 }
@@ -36,8 +36,7 @@ pub(crate) fn watch(data: &[u8]) {
     }
 }
 
-/// A protobuf body of any built-in kind: both readers of values and the writer of text say the same, and what we write
-/// is stable.
+/// A protobuf body of any built-in kind: both readers of values and the text writer agree, and re-encoding is stable.
 pub(crate) fn protobuf_message(data: &[u8]) {
     let schema = Schema::builtin();
     let Ok(message) = Message::open(schema, data) else {
@@ -56,14 +55,14 @@ pub(crate) fn protobuf_message(data: &[u8]) {
     let Ok(written) = encode_body(schema, &value) else {
         return;
     };
-    // What a stranger wrote may say nothing in more than one way; what we write does not.
+    // Foreign encoders may write empty values in several ways; ours has one.
     let again = Message::open(schema, &written).and_then(|message| message.to_value());
     let again = again.expect("what was written can be read");
     assert_eq!(encode_body(schema, &again).ok(), Some(written));
 }
 
-/// A schema of a custom kind and an object, as a list of two: any schema compiles or is refused, and what is pruned once
-/// is pruned.
+/// A schema of a custom kind and an object, as a list of two: any schema compiles or is refused, and pruning is
+/// idempotent.
 pub(crate) fn custom_schema(data: &[u8]) {
     let Ok(Value::Array(pair)) = serde_json::from_slice(data) else {
         return;
@@ -81,8 +80,7 @@ pub(crate) fn custom_schema(data: &[u8]) {
     }
 }
 
-/// A JSON body: whatever is read takes its canonical form without a panic, that form is stable, and what was dropped
-/// on the way is found in the body.
+/// A JSON body: canonicalization does not panic and is idempotent, and every dropped field is in the body.
 pub(crate) fn json_body(data: &[u8]) {
     let schema = Schema::builtin();
     let (Ok(body), Some(pod)) = (read_body(data), schema.kind("v1", "Pod")) else {
@@ -99,7 +97,7 @@ pub(crate) fn json_body(data: &[u8]) {
     }
 }
 
-/// YAML: what is read is written and read back as the same.
+/// YAML: a parsed document is printed and parsed as the same.
 pub(crate) fn yaml(data: &[u8]) {
     for document in yaml::documents(data, yaml::Mode::Lenient) {
         let Ok(document) = document else {
@@ -117,7 +115,7 @@ pub(crate) fn yaml(data: &[u8]) {
     }
 }
 
-/// Selectors: what is parsed is printed and parsed as the same.
+/// Selectors: a parsed selector is printed and parsed as the same.
 pub(crate) fn selectors(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -156,7 +154,7 @@ fn items(encoding: Encoding, body: &[u8], size: usize) -> Result<Vec<Vec<u8>>, W
     splitter.finish().map(|()| items)
 }
 
-/// The items again, those that can be had at once as the objects they are.
+/// The items again, by the fast path where it applies.
 fn objects(encoding: Encoding, body: &[u8], size: usize) -> Result<Vec<Vec<u8>>, WireError> {
     let kind = Arc::new(GroupVersionKind::new("", "v1", "Pod"));
     let options = ObjectOptions {
@@ -192,7 +190,7 @@ fn object(encoding: Encoding, bytes: &[u8]) {
     let Ok(mut value) = whole.to_value() else {
         return;
     };
-    // A member that stands twice is decoded as its last, but cut from its first.
+    // A duplicate member is decoded as its last, but cut from its first.
     if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
         if bytes

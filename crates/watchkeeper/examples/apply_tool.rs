@@ -1,6 +1,6 @@
-//! `kubectl apply -f` and `delete -f` in small: any kind, several documents, and errors at the end.
+//! A small `kubectl apply -f` and `delete -f`: any kind, several documents, errors reported at the end.
 //!
-//! `apply_tool apply -f demo.yaml` works on the cluster that `KUBECONFIG` names. Without arguments it shows itself on a
+//! `apply_tool apply -f demo.yaml` uses the cluster of `KUBECONFIG`. Without arguments it demonstrates itself in a
 //! sandbox.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -29,7 +29,7 @@ async fn main() -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(!errors.is_empty())))
 }
 
-/// Applies or deletes each object of a text. Returns what went wrong.
+/// Applies or deletes each object of a text. Returns the errors.
 async fn run(client: &Client, command: &str, file: &str, text: &[u8]) -> Result<Vec<String>, Failure> {
     let discovery = DiscoveryClient::new(client.clone(), Default::default());
     let options = ApplyOptions {
@@ -59,7 +59,7 @@ async fn run(client: &Client, command: &str, file: &str, text: &[u8]) -> Result<
     Ok(errors)
 }
 
-/// As kubectl tells it.
+/// As kubectl prints it.
 fn told(error: &Error, file: &str) -> String {
     match error.is_not_found() {
         true => format!(
@@ -70,7 +70,7 @@ fn told(error: &Error, file: &str) -> String {
     }
 }
 
-/// What the commands print, one after the other.
+/// The output of the commands, one after the other.
 async fn show() -> Result<Vec<String>, Failure> {
     let sandbox = Sandbox::open(Default::default()).await?;
     let demo = include_str!("demo.yaml");

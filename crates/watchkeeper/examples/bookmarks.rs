@@ -1,5 +1,5 @@
-//! A bookmark is an event without an object: it says how far the server has come, so that a watch of something quiet
-//! does not resume from a version that is too old. A streaming list ends with one.
+//! A bookmark is an event without an object. It states how far the server has come, so that a quiet watch does not
+//! resume from an expired version. A streaming list ends with one.
 #![allow(clippy::print_stdout)]
 
 use std::sync::Arc;
@@ -54,7 +54,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         bookmark.compare(&other.version()) != Some(std::cmp::Ordering::Less)
     );
 
-    // From there on nothing is told twice.
+    // From there on nothing is delivered twice.
     let mut watcher = RetryWatcher::new(Arc::new(ApiSource::new(maps.clone())), bookmark)?;
     create("later").await?;
     let next = watcher.next().await.ok_or("the watch has ended")??;

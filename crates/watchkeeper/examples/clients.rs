@@ -1,5 +1,5 @@
-//! Four ways to ask a cluster, on one connection: REST, typed, dynamic and discovery clients. In a pod,
-//! `Config::in_cluster` finds the cluster.
+//! Four clients on one connection: REST, typed, dynamic and discovery. In a pod, `Config::in_cluster` finds the
+//! cluster.
 #![allow(clippy::print_stdout)]
 
 use k8s_openapi::api::core::v1::Namespace;

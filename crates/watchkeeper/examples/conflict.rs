@@ -1,4 +1,4 @@
-//! Optimistic locking: an update of a version that is not the latest is refused, and has to be made again on the latest.
+//! Optimistic locking: an update based on an old version is refused, and has to be repeated on the latest one.
 #![allow(clippy::print_stdout)]
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let origin = deployments.create(&demo).await?;
     println!("origin ResourceVersion:  {}", origin.resource_version());
 
-    // A controller may write its status meanwhile, so each attempt reads the latest version.
+    // A controller may write the status meanwhile, so each attempt reads the latest version.
     let updated = retry_on_conflict(|| async {
         let latest = deployments.get(NAME).await?;
         let changed = with_image(latest.to_value().unwrap_or_default(), "nginx:1.13");

@@ -1,4 +1,4 @@
-//! Contextual messages: a name and values that belong to everything said within a span.
+//! Contextual logging: a name and values that are added to every message within a span.
 
 use std::time::Instant;
 

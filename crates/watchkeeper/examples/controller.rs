@@ -1,5 +1,4 @@
-//! A small controller: every ConfigMap labelled `copy=yes` gets a copy that it owns, and a copy that somebody deletes
-//! comes back.
+//! A small controller: every ConfigMap labelled `copy=yes` gets a copy that it owns. A deleted copy is recreated.
 #![allow(clippy::print_stdout)]
 
 use std::sync::Arc;
@@ -21,7 +20,7 @@ async fn reconcile(original: Arc<ConfigMap>, context: Context<ConfigMap>) -> Res
     let wanted = labels.is_some_and(|labels| labels.get("copy").is_some_and(|copy| copy == "yes"));
     if wanted && context.store().get(&copy.key()).is_none() {
         match context.api().create(&copy).await {
-            // The store has not seen it yet; there will be another reconcile when it has.
+            // The store does not have it yet; another reconcile follows when it does.
             Err(error) if error.is_already_exists() => {}
             created => println!("copied {} to {}", context.key(), created?.key().name()),
         }

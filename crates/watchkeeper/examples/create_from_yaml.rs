@@ -1,4 +1,4 @@
-//! A deployment from a YAML file, read into its struct and created.
+//! Creates a deployment from a YAML file, decoded into its struct.
 #![allow(clippy::print_stdout)]
 
 use k8s_openapi::api::apps::v1::Deployment;

@@ -1,4 +1,4 @@
-//! List, get, create, update and delete, and what an error may mean.
+//! List, get, create, update and delete, and the classification of errors.
 #![allow(clippy::print_stdout)]
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! A kind of one's own: its definition is installed, its rules are enforced, and it has a status.
+//! A custom kind: its definition is installed, its rules are enforced, and it has a status.
 #![allow(clippy::print_stdout)]
 
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! client-go's delaying queue: an item is queued once its time has come.
+//! client-go's delaying queue: an item is queued after its delay.
 //!
 //! 添加元素 "added", 读取数据 "got", 队列大小 "queue length", 队列是否已经关闭 "is the queue shut down".
 #![allow(clippy::print_stdout)]
@@ -27,7 +27,7 @@ async fn main() {
         println!("{} 读取数据: {item} 队列是否已经关闭: {shutdown}", clock());
     }
 
-    // However many wait, adding never does.
+    // Adding never blocks, however many items are delayed.
     for i in 1..=2000 {
         queue.add_after(i, Duration::from_secs(i));
     }

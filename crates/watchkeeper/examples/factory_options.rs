@@ -1,5 +1,5 @@
-//! A factory's options hold for all its informers: the namespace, the labels, and how often everything is told again.
-//! Each kind is watched once, however many ask.
+//! The options of a factory apply to all its informers: namespace, labels and resync interval. Each kind is watched
+//! once, however many users it has.
 #![allow(clippy::print_stdout)]
 
 use std::sync::Arc;
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = FactoryOptions {
         namespaces: vec![sandbox.namespace().to_owned()],
         tweak: Some(Arc::new(move |selection| selection.labels = labels.clone())),
-        // Config maps every second, all else every 45 seconds.
+        // Config maps every second, everything else every 45 seconds.
         resync: Some(Duration::from_secs(45)),
         resync_by_resource: [(ConfigMap::resource(), Some(Duration::from_secs(1)))].into(),
         ..Default::default()

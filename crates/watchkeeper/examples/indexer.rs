@@ -1,4 +1,4 @@
-//! Indexes over a store: objects by their namespace, which every store has, and by whatever a function finds in them.
+//! Indexes of a store: objects by namespace, which every store has, and by the values of a function.
 #![allow(clippy::print_stdout)]
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A shared informer with a handler: what is there, then what changes. `informer -v=2` shows what the handler is told.
+//! A shared informer with a handler: the existing objects, then the changes. `informer -v=2` logs them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use watchkeeper::runtime::wait::{Condition, wait_for};
 use watchkeeper_logging::{Options, init, vlog};
 use watchkeeper_testing::Sandbox;
 
-/// Logs what it is told.
+/// Logs the changes.
 struct Log {
     deleted: Arc<Notify>,
 }

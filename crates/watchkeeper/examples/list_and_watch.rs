@@ -1,4 +1,4 @@
-//! Lists pods, then watches from exactly there: what happens between the two is neither missed nor seen twice.
+//! Lists pods, then watches from exactly that version: changes in between are neither missed nor seen twice.
 #![allow(clippy::print_stdout)]
 
 use k8s_openapi::api::core::v1::Pod;

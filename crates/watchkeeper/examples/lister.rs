@@ -26,11 +26,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let factory = Factory::new(client.clone(), Default::default());
     let informer = factory.informer(Selection::of::<ConfigMap>());
-    // A snapshot is one state: its objects are bytes until somebody decodes them.
+    // A snapshot is one state: its objects are bytes until they are decoded.
     let snapshot = informer.synced(Duration::from_secs(10)).await?;
     let tier: LabelSelector = "tier".parse()?;
     println!("labelled: {}", snapshot.select(&tier).count());
-    // The store of a kind gives out structs, which are decoded once.
+    // The store of a kind returns structs, which are decoded once.
     let control_plane: LabelSelector = "tier=control-plane".parse()?;
     for map in informer.store().select(&control_plane) {
         println!("tier=control-plane: {}", map.key().name());

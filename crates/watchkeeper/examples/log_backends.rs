@@ -1,5 +1,5 @@
-//! Other backends: messages go to whatever receives `tracing` events, those of the client included. Here they become
-//! JSON, columns, and whatever a layer of one's own makes of them.
+//! Other backends: messages go to any subscriber of `tracing` events, those of the client included. Here they become
+//! JSON, columns, and the output of a custom layer.
 #![allow(clippy::print_stdout)]
 
 use tracing::instrument::WithSubscriber as _;
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Asks a question with a client that tells about it.
+/// Sends a request with a client that logs it.
 async fn ask(config: &Config) -> Result<(), Box<dyn std::error::Error>> {
     let options = ClientOptions {
         verbosity: 6,
@@ -40,7 +40,7 @@ async fn ask(config: &Config) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A backend of one's own: who says something, and nothing else.
+/// A custom backend: prints only the source of each message.
 struct Names;
 
 impl<S: Subscriber> Layer<S> for Names {

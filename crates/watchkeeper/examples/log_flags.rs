@@ -1,4 +1,4 @@
-//! Flags of one's own over klog's: a level for messages and requests alike, a format and a file.
+//! Custom flags over klog's: one level for messages and requests, a format and a file.
 
 use std::path::PathBuf;
 

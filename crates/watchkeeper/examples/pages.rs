@@ -1,4 +1,4 @@
-//! A list is everything at once, unless it has a limit: then it is one page and says where the next one begins.
+//! A list returns everything at once, unless it has a limit: then it is one page with the token of the next.
 #![allow(clippy::print_stdout)]
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -14,7 +14,7 @@ const EACH: usize = 50;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // As in client-go, a client asks five times a second unless it is told otherwise.
+    // Unlike in client-go, this is the default: no client-side rate limit.
     let sandbox = Sandbox::open(ClientOptions {
         rate_limit: None,
         ..Default::default()
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let failed = results.iter().filter(|result| result.is_err()).count();
     println!("Create {} config maps, failed workers {failed}", WORKERS * EACH);
 
-    // Others keep config maps in every namespace as well.
+    // Other components keep config maps in every namespace as well.
     let ours = |list: &[Object]| list.iter().filter(|map| map.name().starts_with("test")).count();
     let all = maps.list().await?;
     println!("List {} config maps at once", ours(all.objects()));
@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("List {total} config maps in {pages} pages of 100");
 
-    // The same as one stream: pages of 500, and a fresh start where a token has expired.
+    // The same as one stream: pages of 500, and a new list if a token has expired.
     let streamed = maps.pages().collect().await?;
     println!("List {} config maps as a stream", ours(&streamed.items));
     sandbox.close().await?;

@@ -19,9 +19,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             PatchKind::Json,
             json!([{"op": "add", "path": "/metadata/labels/a", "value": "c"}]),
         ),
-        // RFC 7386: what is named changes, null removes it, and a list is replaced as a whole.
+        // RFC 7386: named fields change, null removes a field, and lists are replaced as a whole.
         (PatchKind::Merge, json!({"metadata": {"labels": {"a": "f"}}})),
-        // Kubernetes' own, and kubectl's default: as merge, but lists are merged by the keys of their items.
+        // Kubernetes' own, and kubectl's default: like merge, but lists are merged by the keys of their items.
         (
             PatchKind::Strategic,
             json!({"metadata": {"labels": {"a": null, "b": "g"}}}),
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
 
-    // Creates what is missing, and owns the fields it names.
+    // Creates the object if it is missing, and owns the fields it states.
     let wanted = Namespace {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),

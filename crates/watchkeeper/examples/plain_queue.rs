@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use watchkeeper::runtime::workqueue::WorkQueue;
 
-// Nobody has to wait: time moves on by itself as soon as everybody does.
+// Nothing waits in real time: time moves on as soon as all tasks are idle.
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() {
     println!("-- first in, first out");

@@ -1,5 +1,5 @@
-//! A watch that survives its program: how far it came, and what was there, is in a file. The next run is told what
-//! happened in between, deletes included; even if the server no longer remembers, it finds out what has changed.
+//! A watch that survives its program: its position and an inventory of the objects are in a file. The next run is
+//! sent what happened in between, deletes included, even if the server has compacted its history.
 //!
 //! 事件类型 "event", Pod名称 "pod".
 #![allow(clippy::print_stdout)]
@@ -33,19 +33,19 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     pods.patch("pod-2", PatchKind::Merge, &label).await?;
     create(&pods, "pod-3").await?;
     println!("the second run:");
-    follow(&pods, &file, 4).await?; // a deleted pod is told to end, then gone
+    follow(&pods, &file, 4).await?; // a deleted pod is first marked, then gone
     sandbox.close().await?;
     Ok(())
 }
 
-/// Creates a pod that nobody touches.
+/// Creates a pod that is not changed by others.
 async fn create(pods: &DynamicApi, name: &str) -> Result<(), watchkeeper::client::Error> {
     let spec = json!({"schedulingGates": [{"name": "example.com/wait"}], "containers": [{"name": "c", "image": "c"}]});
     let pod = json!({"metadata": {"name": name}, "spec": spec});
     pods.create(&pod).await.map(|_| ())
 }
 
-/// A run of the program that stops after so many events. An event counts as handled when the next one is asked for.
+/// A run of the program that stops after some events. Asking for the next event acknowledges the last one.
 async fn follow(pods: &DynamicApi, file: &Path, events: usize) -> Result<(), Box<dyn std::error::Error>> {
     let mut follow = Follow::from_position(Position::open(file)?);
     follow.add("pods", Arc::new(ApiSource::new(pods.clone())), Default::default());

@@ -1,4 +1,5 @@
-//! A work queue and three workers: many adds, one hand-out; a failure comes back later; a drain means empty.
+//! A work queue and three workers: repeated adds are handed out once, failures are retried later, and a drain means
+//! empty.
 #![allow(clippy::print_stdout)]
 
 use tokio::sync::mpsc;
@@ -41,7 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Works until the queue is shut down and empty. The flaky one fails twice.
+/// Works until the queue is shut down and empty. The flaky key fails twice.
 async fn work(queue: Queue<&'static str>, report: mpsc::UnboundedSender<(&'static str, u32)>) {
     while let Some(work) = queue.next().await {
         let (key, failures) = (*work.key(), work.attempts());

@@ -1,5 +1,5 @@
-//! A queue that is shut down takes nothing more and hands out what it has. With a drain, the call waits for the work
-//! under way.
+//! A queue that is shut down accepts nothing more and hands out what it has. With a drain, the call waits for work in
+//! progress.
 //!
 //! 添加元素 "added", 读取数据 "got", 关闭队列 "shutting down", 队列大小 "queue length", 队列是否已经关闭 "is the queue shut
 //! down", asked in two ways.

@@ -1,4 +1,4 @@
-//! client-go's rate limiting queue with a token bucket: ten items at once, then as many a second as tokens come in.
+//! client-go's rate limiting queue with a token bucket: ten items at once, then at the refill rate.
 //!
 //! 添加数据 "added", 读取数据 "got", 队列大小 "queue length", 队列是否已经关闭 "is the queue shut down".
 #![allow(clippy::print_stdout)]

@@ -1,5 +1,5 @@
-//! A watch that goes on by itself: when it breaks or the server ends it, it is opened again after the last version that
-//! was seen, at most once a second. Nothing is missed, and nothing is told twice.
+//! A watch that resumes by itself: when it breaks or the server ends it, it is opened again after the last version,
+//! at most once a second. Nothing is missed or delivered twice.
 //!
 //! 事件类型 "event", Pod名称 "pod", Pod阶段 "phase".
 #![allow(clippy::print_stdout)]
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pods = sandbox.client().dynamic(Pod::resource()).default_namespace();
     let source = Arc::new(ApiSource::new(pods.clone()));
 
-    // It has to begin somewhere.
+    // It needs a version to start from.
     if let Err(error) = RetryWatcher::new(source.clone(), ResourceVersion::unset()) {
         println!("Error: {error}");
     }
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let label = json!({"metadata": {"labels": {"app": "web"}}});
     pods.patch("pod-1", PatchKind::Merge, &label).await?;
     pods.delete("pod-1").await?;
-    // A deleted pod is told to end, then gone.
+    // A deleted pod is first marked, then gone.
     for _ in 0..4 {
         let change = watcher.next().await.ok_or("the watch has ended")??;
         let pod = change.object().to_value()?;

@@ -1,4 +1,4 @@
-//! An informer's store: one object by its key, and what happens before the first list has come in.
+//! An informer's store: one object by its key, and the store before the first list is complete.
 #![allow(clippy::print_stdout)]
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Structured messages: a sentence, then what it is about in keys and values. Objects are named, not printed.
+//! Structured logging: a message, then keys and values. Objects are referred to by name, not printed.
 
 use std::fmt;
 use std::time::Duration;
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         "Received HTTP request"
     );
 
-    // `%` prints what is meant for people, `?` all there is.
+    // `%` uses `Display`, `?` uses `Debug`.
     let request = Request {
         method: "GET",
         timeout: 30,

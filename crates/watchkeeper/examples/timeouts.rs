@@ -1,5 +1,5 @@
-//! How long a request may take: as long as it takes, unless the client or the request says otherwise. What looks like
-//! a time limit of its own is a refused connection, or a server that does not speak TLS.
+//! Time limits of requests: none, unless the client or the request sets one. What looks like a timeout may be a
+//! refused connection, or a server that does not speak TLS.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error as _;
@@ -18,7 +18,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     report(async { Ok(sandbox.client().server_version().await?.git_version) }).await;
     sandbox.close().await?;
 
-    // From here on no server answers, and nobody has to wait for it.
+    // From here on no server answers; time is moved instead of awaited.
     tokio::time::pause();
     let silent = TcpListener::bind("127.0.0.1:0")?;
     let (http, https) = (server("http", &silent)?, server("https", &silent)?);

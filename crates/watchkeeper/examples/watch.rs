@@ -1,5 +1,5 @@
-//! A watch: what is there, then what changes, until somebody ends it. The server ends every watch sooner or later, so a
-//! program that wants to go on watches again.
+//! A watch: the existing objects, then the changes, until it ends. The server ends every watch sooner or later, so a
+//! program has to watch again.
 //!
 //! 事件类型 "event", Pod名称 "pod", Pod阶段 "phase".
 #![allow(clippy::print_stdout)]
@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pods = sandbox.client().dynamic(Pod::resource()).default_namespace();
 
     println!("a watch that is dropped:");
-    // Opened first: it sees the pod from its first moment on.
+    // Opened first, so that it sees the pod from its creation on.
     let watch = pods.watch().await?;
     let pod = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "web"}]}});
     pods.create(&pod).await?;
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Prints what happens to pods, until one is in the last phase.
+/// Prints the events of pods, until one is in the last phase.
 async fn show(mut watch: WatchStream, last: &str) -> Result<(), Box<dyn std::error::Error>> {
     while let Some(event) = watch.next().await.transpose()? {
         let Some(pod) = event.object() else {

@@ -1,4 +1,4 @@
-//! What a watch can be limited to: one namespace or all, labels, and the fields a resource offers.
+//! Filters of a watch: one namespace or all, labels, and the fields a resource supports.
 //!
 //! 事件类型 "event", 命名空间 "namespace", Pod名称 "pod".
 #![allow(clippy::print_stdout)]
@@ -53,7 +53,7 @@ fn selected(labels: &str, fields: &str) -> Result<WatchOptions, Failure> {
     })
 }
 
-/// Prints so many events.
+/// Prints some events.
 async fn show(pods: &DynamicApi, labels: &str, fields: &str, count: usize) -> Result<(), Failure> {
     let mut watch = pods.watch().with(&selected(labels, fields)?).await?;
     for _ in 0..count {

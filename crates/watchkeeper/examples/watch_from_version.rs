@@ -1,5 +1,5 @@
-//! A watch from a version on tells everything that happened after it, deletions included. One without a version begins
-//! with what is there, in no order, and cannot tell what is gone.
+//! A watch from a version delivers every change after it, deletions included. One without a version starts with the
+//! existing objects, in no order, and cannot report deleted ones.
 //!
 //! 事件类型 "event", Pod名称 "pod".
 #![allow(clippy::print_stdout)]
@@ -27,14 +27,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     pods.delete("pod-2").await?;
 
     println!("after the creation of pod-1:");
-    show(&pods, first.unwrap_or_default(), 5).await?; // a deleted pod is told to end, then gone
+    show(&pods, first.unwrap_or_default(), 5).await?; // a deleted pod is first marked, then gone
     println!("without a version:");
     show(&pods, ResourceVersion::default(), 2).await?;
     sandbox.close().await?;
     Ok(())
 }
 
-/// Prints so many events.
+/// Prints some events.
 async fn show(pods: &DynamicApi, after: ResourceVersion, count: usize) -> Result<(), Error> {
     let options = WatchOptions {
         resource_version: after,

@@ -1,6 +1,6 @@
 //! Kubernetes' list/watch machinery in Rust: what users import.
 //!
-//! | module | what is in it |
+//! | what is in it |~| module | contents || what is in it |
 //! |---|---|
 //! | [`client`] | configuration, credentials, transport; REST, typed, dynamic, metadata and discovery clients; watch streams |
 //! | [`runtime`] | watcher, reflector, indexed store, shared informers, work queues, controllers, leader election |
@@ -10,10 +10,10 @@
 //! | [`wire`] | objects as bytes: JSON, protobuf and YAML, the schema of every built-in kind |
 //! | `server`, `simulator`, `testing` | an API server in this process and a cluster around it (feature `server`) |
 //!
-//! [`prelude`] has what most programs import. Everything else is found at one path, in the module of its part. Who knows
-//! kube-rs finds what is called otherwise in [`coming_from_kube`].
+//! [`prelude`] has what most programs import. Everything else has one path, in the module of its part. For users of
+//! kube-rs, [`coming_from_kube`] maps the names that differ.
 //!
-//! An informer keeps a local copy of a resource and tells what changes:
+//! An informer keeps a local copy of a resource and delivers its changes:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -35,7 +35,7 @@
 //! # }
 //! ```
 //!
-//! A kind of one's own is a struct. Its schema comes from the struct, too:
+//! A custom kind is a struct. Its schema is derived from it:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -86,23 +86,26 @@ pub use watchkeeper_wire as wire;
 #[doc = include_str!("coming_from_kube.md")]
 pub mod coming_from_kube {}
 
-/// What most programs import: `use watchkeeper::prelude::*;`.
+/// The imports of most programs: `use watchkeeper::prelude::*;`.
 ///
-/// Names that stand for themselves: traits whose methods are wanted, and the types that a controller is written with.
+/// Traits whose methods are needed, and the types of a controller.
 pub mod prelude {
     pub use watchkeeper_client::{Api, Client, DynamicApi, ResourceType};
     #[cfg(feature = "derive")]
-    pub use watchkeeper_custom::{Condition, CustomResource, Resource, set_condition};
+    pub use watchkeeper_custom::{Condition, CustomResource, Resource, install_crds, set_condition};
+    #[cfg(feature = "manager")]
+    pub use watchkeeper_manager::{Listen, Manager, signals};
     pub use watchkeeper_meta::ObjectKey;
     pub use watchkeeper_runtime::controller::{Action, BoxError, Context, Controller, ControllerOptions};
     pub use watchkeeper_runtime::factory::{Factory, Selection};
     pub use watchkeeper_runtime::finalizer::Phase;
     pub use watchkeeper_runtime::informer::{Handler, Informer, Notice};
+    pub use watchkeeper_runtime::recorder::{Note, Recorder};
     pub use watchkeeper_runtime::store::Store;
     pub use watchkeeper_wire::Object;
 }
 
-/// The programs of the README run as tests.
+/// Runs the programs of the README as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -1,9 +1,9 @@
-//! Arrows between crates. Libraries depend on what is below them, and so do their tests.
+//! Dependencies between crates. Libraries, and their tests, depend only on crates below them.
 
 use crate::limits::LAYERS;
 use crate::sources::Crate;
 
-/// Which dependencies a section of a manifest lists.
+/// The section of a manifest that lists a dependency.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Section {
     Normal,
@@ -39,7 +39,7 @@ fn layer(name: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| *layer == name)
 }
 
-/// The crates of the workspace that a manifest names.
+/// The workspace crates that a manifest names.
 fn dependencies(manifest: &str) -> Vec<(Section, String)> {
     let (mut section, mut found) = (Section::Other, Vec::new());
     for line in manifest.lines() {

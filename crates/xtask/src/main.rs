@@ -1,10 +1,12 @@
-//! `cargo xtask tidy`: the shape of the code, as numbers that may only fall.
+//! `cargo xtask tidy`: the shape of the code, as numbers that may only fall. `cargo xtask sbom`: what the program is made of
+//! ([`sbom`]).
 //!
-//! It reads the sources as text; nothing is compiled. It reports
+//! `tidy` reads the sources as text; nothing is compiled. It reports
 //!
 //! - dependencies between crates that point upwards ([`crates`]),
 //! - import cycles between the modules of a crate ([`modules`]),
 //! - the longest functions and files ([`sizes`]),
+//! - guarantees of `docs/security.md` without their test ([`promises`]),
 //!
 //! and fails if one of them is worse than [`limits`] allow.
 
@@ -17,12 +19,14 @@
 mod crates;
 mod limits;
 mod modules;
+mod promises;
+mod sbom;
 mod sizes;
 mod sources;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask tidy";
+const USAGE: &str = "usage: cargo xtask tidy | sbom";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -40,6 +44,16 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
+        (Some("sbom"), None) => match sbom::document() {
+            Ok(document) => {
+                println!("{document}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::FAILURE
+            }
+        },
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -47,12 +61,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the report; returns what is worse than the limits.
+/// Prints the report; returns the violations.
 fn tidy() -> std::io::Result<Vec<String>> {
     let workspace = sources::read()?;
     let mut complaints = Vec::new();
     crates::report(&workspace, &mut complaints);
     modules::report(&workspace, &mut complaints);
     sizes::report(&workspace, &mut complaints);
+    promises::report(&mut complaints)?;
     Ok(complaints)
 }

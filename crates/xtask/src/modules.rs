@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::limits::CYCLE;
 use crate::sources::Crate;
 
-/// Which modules a module imports.
+/// The imports of each module.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// Reports the largest cycle of each crate.
@@ -70,7 +70,7 @@ fn is_test(file: &crate::sources::File) -> bool {
         .any(|part| matches!(&*part.as_os_str().to_string_lossy(), "tests" | "tests.rs"))
 }
 
-/// What the root of a crate passes on, and from where.
+/// The names the root of a crate re-exports, with their modules.
 fn exports(krate: &Crate, modules: &BTreeSet<String>) -> BTreeMap<String, String> {
     let mut exports = BTreeMap::new();
     let roots = krate
@@ -112,7 +112,7 @@ fn names_after_crate(code: &str) -> BTreeSet<String> {
     names
 }
 
-/// The names in a list of imports, without what is below them.
+/// The names in a list of imports, without nested ones.
 fn first_names(list: &str) -> Vec<String> {
     let (mut depth, mut names, mut current) = (1_usize, Vec::new(), String::new());
     for character in list.chars() {
@@ -136,7 +136,7 @@ fn words(text: &str) -> impl Iterator<Item = String> + '_ {
     words.filter(|word| !word.is_empty()).map(str::to_owned)
 }
 
-/// The sets of modules that lead to each other, of more than one.
+/// The strongly connected sets of more than one module.
 fn cycles(graph: &Graph) -> Vec<BTreeSet<String>> {
     let reached: BTreeMap<&String, BTreeSet<String>> =
         graph.keys().map(|name| (name, reachable(graph, name))).collect();

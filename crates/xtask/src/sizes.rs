@@ -1,12 +1,12 @@
-//! The longest functions and files. Sources are formatted, so a function ends at the brace below its first letter.
+//! The longest functions and files. Sources are formatted, so a function ends at the brace with its indentation.
 
 use crate::limits::{FILE_LINES, FUNCTION_LINES};
 use crate::sources::{Crate, File};
 
-/// How many of each are shown.
+/// The number shown of each.
 const SHOWN: usize = 5;
 
-/// Reports the longest.
+/// Reports the longest ones.
 pub(crate) fn report(workspace: &[Crate], complaints: &mut Vec<String>) {
     let files = || workspace.iter().flat_map(|krate| &krate.files);
     let functions = files().flat_map(functions).collect();
@@ -46,7 +46,7 @@ fn functions(file: &File) -> Vec<(usize, String)> {
     found
 }
 
-/// The name of the function that a line begins; `None` if it has no body or begins none.
+/// The name of the function that starts on a line; `None` if there is none, or it has no body.
 fn function_name(line: &str) -> Option<&str> {
     let (before, rest) = line.split_once("fn ")?;
     let is_signature = before

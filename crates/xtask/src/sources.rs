@@ -20,15 +20,18 @@ pub(crate) struct File {
     pub(crate) path: PathBuf,
     /// Its path below `src`.
     pub(crate) place: PathBuf,
-    /// What it says.
+    /// Its text.
     pub(crate) text: String,
+}
+
+/// The root of the workspace.
+pub(crate) fn root() -> io::Result<PathBuf> {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()
 }
 
 /// Reads every crate below `crates`.
 pub(crate) fn read() -> io::Result<Vec<Crate>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()?;
+    let root = root()?;
     let mut found = Vec::new();
     for entry in fs::read_dir(root.join("crates"))? {
         let folder = entry?.path();
@@ -69,7 +72,7 @@ fn collect(root: &Path, source: &Path, folder: &Path, files: &mut Vec<File>) -> 
 }
 
 impl File {
-    /// The text without tests at its end and without comments.
+    /// The text without comments and without tests at its end.
     pub(crate) fn code(&self) -> String {
         let text = self.text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
         let lines = text

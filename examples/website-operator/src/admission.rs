@@ -1,6 +1,5 @@
-//! The webhooks: what is corrected and what is refused before it is stored.
+//! The webhooks: defaulting and validation.
 
-use watchkeeper::manager::Listen;
 use watchkeeper::manager::webhook::{AdmissionRequest, Certificates, Denied, Webhooks};
 use watchkeeper::prelude::*;
 
@@ -20,7 +19,7 @@ pub(crate) fn webhooks(listen: Listen, websites: Store<Website>) -> Webhooks {
         .validating_configuration(NAME)
 }
 
-/// Tells people early. Of two websites that are created at once both may pass; the claim on the domain decides.
+/// Reports a taken domain early. Two websites created at once may both pass; the claim on the domain decides.
 fn refuse_taken_domain(request: &AdmissionRequest<Website>, websites: &Store<Website>) -> Result<(), Denied> {
     let (Some(site), None) = (&request.object, &request.old_object) else {
         return Ok(());

@@ -1,11 +1,11 @@
-//! The objects that belong to a website, as they should be.
+//! The desired children of a website.
 
 use serde_json::{Value, json};
 use watchkeeper::prelude::*;
 
 use crate::{NAME, Website};
 
-/// The objects of a kind that the operator has made: it does not watch everybody's.
+/// The objects of a kind made by the operator: it does not watch others.
 pub(crate) fn selection<C: ResourceType>() -> Selection<C> {
     Selection {
         labels: format!("app.kubernetes.io/managed-by={NAME}")
@@ -20,7 +20,7 @@ pub(crate) fn pages(site: &Website) -> Value {
     json!({"metadata": metadata(site), "data": site.spec.pages})
 }
 
-/// One address for the pods.
+/// The service of the pods.
 pub(crate) fn service(site: &Website) -> Value {
     let spec = json!({"selector": labels(site), "ports": [{"port": 80, "targetPort": 8080}]});
     json!({"metadata": metadata(site), "spec": spec})

@@ -1,7 +1,7 @@
-//! Who has which domain: a ConfigMap for each in the operator's namespace, where owner references do not reach.
+//! Ownership of domains: a ConfigMap for each in the operator's namespace, which owner references cannot cross.
 //!
-//! A website applies the ConfigMap of its domain as a field manager of its own. If another one has it that is a conflict,
-//! so the API server decides who was first, and nothing is locked.
+//! A website applies the ConfigMap of its domain with its own field manager. If another one owns it, that is a
+//! conflict: the API server decides who was first, without a lock.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use watchkeeper::client::Error;
@@ -10,10 +10,10 @@ use watchkeeper::prelude::*;
 
 use crate::Website;
 
-/// Says whose a domain is, by uid.
+/// The owner of a domain, by uid.
 const WEBSITE: &str = "example.com/website";
 
-/// False if the domain belongs to another website.
+/// Returns false if the domain belongs to another website.
 pub(crate) async fn claim(site: &Website, client: &Client) -> Result<bool, Error> {
     let (mut domain, uid) = (ConfigMap::default(), &site.metadata.uid);
     domain.metadata.name = Some(format!("domain-{}", site.spec.domain));
@@ -25,7 +25,7 @@ pub(crate) async fn claim(site: &Website, client: &Client) -> Result<bool, Error
     }
 }
 
-/// Gives back what the website has claimed.
+/// Releases the website's domain.
 pub(crate) async fn release(site: &Website, client: &Client) -> Result<Action, BoxError> {
     let claimed = ListOptions {
         label_selector: format!("{WEBSITE}={}", site.metadata.uid).parse()?,

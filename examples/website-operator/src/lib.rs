@@ -4,7 +4,7 @@
 //!   Website ──▶ ConfigMap    its pages
 //!           ──▶ Deployment   the pods that serve them
 //!           ──▶ Service      one address for the pods
-//!           ──▶ its domain   claimed in the operator's namespace, given back by a finalizer
+//!           ──▶ its domain   claimed in the operator's namespace, released by a finalizer
 //! ```
 
 mod admission;
@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
-use watchkeeper::manager::{Listen, Manager};
 use watchkeeper::prelude::*;
 
 pub use website::{Website, WebsiteSpec, WebsiteStatus};
@@ -25,7 +24,7 @@ pub use website::{Website, WebsiteSpec, WebsiteStatus};
 /// The field manager of the children, the lease, the source of Events and the webhook configurations.
 const NAME: &str = "website-operator";
 
-/// How long a website that is not ready waits at most: nobody tells when a domain becomes free.
+/// The longest retry interval of a website that is not ready: nothing signals that a domain becomes free.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(300);
 
 /// The operator, ready to run. Its lease, certificate and domains are kept in the client's namespace.

@@ -1,8 +1,6 @@
 //! The process, in a pod or with a kubeconfig.
 
 use watchkeeper::client::Config;
-use watchkeeper::custom::install_crds;
-use watchkeeper::manager::signals;
 use watchkeeper::prelude::*;
 use website_operator::{Website, operator};
 

@@ -1,15 +1,14 @@
-//! What follows from a website, and what its status says.
+//! Reconciles a website and reports its status.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use serde_json::Value;
 use watchkeeper::client::Error;
 use watchkeeper::prelude::*;
-use watchkeeper::runtime::recorder::{Note, Recorder};
 
 use crate::{LOOK_AGAIN, NAME, Website, children, domains};
 
-/// Keeps a website until its domain is given back. Its children go with it by themselves.
+/// Protects a website with a finalizer until its domain is released. Its children are garbage collected.
 pub(crate) async fn reconcile(context: Context<Website>, recorder: Recorder) -> Result<Action, BoxError> {
     let step = context.finalizer("example.com/domain", async |phase| match phase {
         Phase::Apply(site) => {
@@ -21,7 +20,7 @@ pub(crate) async fn reconcile(context: Context<Website>, recorder: Recorder) -> 
     Ok(step.await?)
 }
 
-/// Applies what belongs to the website. The server writes nothing if all is as it should be.
+/// Applies the children of the website. The server writes nothing if they are up to date.
 async fn publish(site: &Website, context: &Context<Website>) -> Result<(bool, Note), Error> {
     let domain = &site.spec.domain;
     if !domains::claim(site, context.client()).await? {
@@ -46,7 +45,7 @@ async fn apply<C: ResourceType>(child: Value, context: &Context<Website>) -> Res
     children.apply_configuration(name, &child, NAME).force().await
 }
 
-/// Sets the condition `Ready` and records an Event, if there is anything new to say.
+/// Sets the condition `Ready` and records an Event, if anything has changed.
 async fn report(
     site: &Website,
     is_ready: bool,

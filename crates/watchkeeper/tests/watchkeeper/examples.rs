@@ -1,7 +1,7 @@
-//! Every example runs, and prints what it printed before: the text is in `printed/`.
+//! Every example runs and prints the text in `printed/`.
 //!
-//! The programs are the ones that `cargo test` builds beside this one. They run on an embedded cluster; `.ci/examples`
-//! runs them on any other.
+//! The programs are built by `cargo test` beside this one. They run on an embedded cluster; `.ci/examples` runs them
+//! on any other.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use expect_test::expect_file;
 use regex::Regex;
 
-/// One test for each run of an example: its arguments, and the code it ends with if that is another than 0.
+/// One test for each run of an example: its arguments, and its exit code if it is not 0.
 macro_rules! examples {
     ($($example:ident $(: $($run:ident $arguments:tt $(=> $code:literal)?),+)?;)*) => {
         const EXAMPLES: &[&str] = &[$(stringify!($example)),*];
@@ -83,13 +83,13 @@ fn every_example_is_run() {
     assert_eq!(there, run);
 }
 
-/// Examples in which several tasks print: each its lines, in no order.
+/// Examples in which several tasks print: the order of their lines is arbitrary.
 const UNORDERED: &[&str] = &["controller", "queue"];
 
-/// Examples that follow a pod, whose status is written as often as its node likes: equal lines count once.
+/// Examples that watch a pod, whose status may be written any number of times: equal lines count once.
 const REPEATING: &[&str] = &["informer", "list_and_watch", "watch"];
 
-/// Runs an example and compares what it prints and logs.
+/// Runs an example and compares its output and log.
 fn check(example: &str, run_name: &str, arguments: &[&str], code: i32) {
     let output = run(example, arguments);
     let mut printed = masked(&output.stdout) + &masked(&output.stderr);
@@ -116,7 +116,7 @@ fn run(example: &str, arguments: &[&str]) -> Output {
     ran.unwrap_or_else(|error| panic!("{example} cannot be run: {error}"))
 }
 
-/// The program of an example, which must be newer than its source.
+/// The binary of an example, which must be newer than its source.
 fn program(example: &str) -> PathBuf {
     let deps = std::env::current_exe().unwrap();
     let examples = deps.parent().and_then(Path::parent).unwrap().join("examples");
@@ -130,13 +130,13 @@ fn program(example: &str) -> PathBuf {
     program
 }
 
-/// The text without what is different each time.
+/// The text without the parts that vary.
 fn masked(bytes: &[u8]) -> String {
     let masks = [
         (r"sandbox-[a-z0-9]{5}", "sandbox-_"),
         (r"127\.0\.0\.1:\d+", "127.0.0.1:_"),
         (r"(ResourceVersion: +)\d+", "${1}_"),
-        // Connections end as they like once the example is over.
+        // Connections end at any time after the example is over.
         (r"(?m)^.*listener\.rs.*\n", ""),
         (r"(?m)^([IWEF])\d{4} \S+ +\d+ ([\w.]+):\d+\]", "$1 $2:_]"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d\d", "<time>"),

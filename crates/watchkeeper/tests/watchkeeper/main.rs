@@ -1,4 +1,4 @@
-//! The whole library as a program uses it.
+//! The whole library as used by a program.
 
 mod custom_kind;
 mod examples;

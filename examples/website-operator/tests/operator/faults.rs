@@ -1,4 +1,4 @@
-//! An operator in bad company.
+//! The operator with faults.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ async fn a_website_stays_until_its_domain_can_be_given_back() {
     );
     assert_eq!(world.domains().await.len(), 1);
     world.cluster.faults().remove(forbidden);
-    // The longest that a failure waits is longer than it has failed.
+    // Longer than the longest backoff so far.
     world.cluster.advance(Duration::from_secs(60)).await;
     assert!(world.websites.find("home").await.unwrap().is_none());
     assert_eq!(world.domains().await, []);

@@ -1,4 +1,4 @@
-//! The operator on a real API server, with the manifests and the rights it is installed with.
+//! The operator on a real API server, with its own manifests and RBAC rules.
 
 mod faults;
 mod life;

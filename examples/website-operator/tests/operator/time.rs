@@ -1,4 +1,4 @@
-//! What takes minutes, in milliseconds.
+//! Behaviour that takes minutes, tested in milliseconds.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the API server asks the operator, and what others can ask it. Sockets do not know of moved time.
+//! The webhooks, probes and metrics of the operator. Sockets do not follow moved time.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use website_operator::operator;
 
 use crate::world::{Process, World, socket, website};
 
-/// Long enough for any machine; what is awaited comes at once.
+/// Long enough for any machine; the awaited results come at once.
 const SOON: Duration = Duration::from_secs(60);
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn writes_are_corrected_and_refused_before_they_are_stored() {
     world.cluster.stop().await;
 }
 
-/// Makes the operator's Service and its webhooks lead here, as there is no cluster network.
+/// Points the operator's Service and webhooks here, because there is no cluster network.
 async fn lead_here(world: &World, at: SocketAddr) {
     let client = world.cluster.client();
     let services = client.api::<Service>().namespace("web-system");
@@ -70,7 +70,7 @@ async fn lead_here(world: &World, at: SocketAddr) {
     world.cluster.load(&configurations).await.unwrap();
 }
 
-/// The answer to a request, head and body.
+/// The response to a request, head and body.
 async fn get(address: SocketAddr, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).await.ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
@@ -80,7 +80,7 @@ async fn get(address: SocketAddr, path: &str) -> Option<String> {
     Some(answer)
 }
 
-/// Asks again until there is an answer.
+/// Retries until there is an answer.
 async fn eventually<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let asked = async {
         loop {

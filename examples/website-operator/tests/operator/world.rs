@@ -1,4 +1,4 @@
-//! A cluster with nodes, on which operators are installed and users write websites.
+//! A cluster with nodes, operators, and users who write websites.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use watchkeeper::prelude::*;
 use watchkeeper::testing::{TestCluster, TestOptions, unlimited};
 use website_operator::{Website, WebsiteSpec, operator};
 
-/// The user that the operator is.
+/// The operator's user.
 pub(crate) const OPERATOR: &str = "system:serviceaccount:web-system:website-operator";
 
 /// Long enough for pods to start.
@@ -23,13 +23,13 @@ const A_WHILE: Duration = Duration::from_secs(10);
 
 pub(crate) struct World {
     pub(crate) cluster: TestCluster,
-    /// With the rights of `deploy/operator.yaml`, and no others.
+    /// With the permissions of `deploy/operator.yaml` only.
     pub(crate) client: Client,
     pub(crate) websites: Api<Website>,
 }
 
 impl World {
-    /// Time stands still unless it is moved.
+    /// With paused time.
     pub(crate) async fn paused() -> Self {
         Self::start(true).await
     }
@@ -57,12 +57,12 @@ impl World {
         }
     }
 
-    /// Starts another operator. It listens where nobody knows.
+    /// Starts another operator, on an arbitrary port.
     pub(crate) fn operator(&self) -> Process {
         Process::start(operator(self.client.clone(), socket().0))
     }
 
-    /// Lets everybody do what is to be done.
+    /// Runs until nothing is left to do.
     pub(crate) async fn settle(&self) {
         self.cluster.advance(A_WHILE).await;
     }
@@ -71,7 +71,7 @@ impl World {
         self.websites.create(&website(name, domain)).await.unwrap()
     }
 
-    /// Status and reason of the condition.
+    /// Status and reason of the condition `Ready`.
     pub(crate) async fn ready(&self, name: &str) -> String {
         let site = self.websites.get(name).await.unwrap();
         let status = site.status.unwrap_or_default();
@@ -84,7 +84,7 @@ impl World {
         })
     }
 
-    /// Type and reason of the Events about a website, in the order of the alphabet.
+    /// Type and reason of the Events about a website, sorted.
     pub(crate) async fn events(&self, name: &str) -> Vec<String> {
         let events = self
             .cluster
@@ -114,7 +114,7 @@ impl World {
         told
     }
 
-    /// Who has which domain.
+    /// The owner of each domain.
     pub(crate) async fn domains(&self) -> Vec<(String, String)> {
         let maps = self.cluster.client().api::<ConfigMap>().namespace("web-system");
         let maps = maps.list().await.unwrap().into_vec().unwrap().into_iter();
@@ -126,7 +126,7 @@ impl World {
     }
 }
 
-/// An operator that runs.
+/// A running operator.
 pub(crate) struct Process {
     signal: oneshot::Sender<()>,
     running: JoinHandle<Result<(), ManagerError>>,
@@ -142,13 +142,13 @@ impl Process {
         Self { signal, running }
     }
 
-    /// As SIGTERM does.
+    /// Like SIGTERM.
     pub(crate) async fn stop(self) {
         self.signal.send(()).unwrap();
         self.running.await.unwrap().unwrap();
     }
 
-    /// As a node does that loses its power.
+    /// Like a power failure of its node.
     pub(crate) async fn kill(self) {
         self.running.abort();
         assert!(self.running.await.unwrap_err().is_cancelled());
