@@ -404,10 +404,13 @@ impl Writer {
     }
 }
 
-/// Whoever forgets to flush loses nothing, unless the disk is full.
 impl Drop for Writer {
+    /// Whoever forgets to flush loses nothing, unless the disk is full. The lock is released explicitly: closing the
+    /// file is not enough while a child process that is being spawned elsewhere in this program holds a copy of the
+    /// descriptor.
     fn drop(&mut self) {
         let _ = self.flush_block();
+        let _ = self.file.unlock();
     }
 }
 
@@ -447,14 +450,6 @@ fn whole(stream: &str, object: &Object) -> Result<Object, RecordingError> {
         keep_managed_fields: true,
     };
     Object::from_json(&json, &keep).map_err(failed)
-}
-
-impl Drop for Writer {
-    /// Releases the lock explicitly. Closing the file is not enough: a child process that is being spawned elsewhere in
-    /// this program holds a copy of the descriptor until it executes its own program.
-    fn drop(&mut self) {
-        let _ = self.file.unlock();
-    }
 }
 
 fn create(path: &Path, header: &Header) -> Result<(File, u64), RecordingError> {
