@@ -68,9 +68,9 @@ pub struct ClientOptions {
     pub warnings: WarningHandler,
     /// The metrics of requests; by default none.
     pub metrics: Option<Arc<RequestMetrics>>,
-    /// Whether a lone request, other than a watch, to a server on this machine takes an HTTP/1.1 connection instead of
-    /// sharing HTTP/2 with the watches: both ends need a third less CPU time for it. On by default. Turn it off for a
-    /// tunnel to a remote server, if one connection more matters.
+    /// Sends a single request, other than a watch, to a server on this machine over HTTP/1.1 instead of the HTTP/2
+    /// connection of the watches, which costs both ends a third less CPU time. On by default. Turn it off for a
+    /// tunnel to a remote server, if an additional connection matters.
     pub loopback_http1: bool,
     /// The verbosity of the request log, as client-go's `-v`: 6 status and time, 7 request headers, 8 response
     /// headers and the start of bodies, 9 a curl line and timings, 10 whole bodies. Secrets are masked.
@@ -336,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_say_who_they_are_as_client_go_does() {
+    fn the_user_agent_has_the_form_of_client_go() {
         let agent = default_user_agent();
         let version = env!("CARGO_PKG_VERSION");
         let (program, rest) = agent.split_once('/').unwrap();

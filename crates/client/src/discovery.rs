@@ -115,8 +115,8 @@ impl Client {
             .map(|found| (*found).clone())
     }
 
-    /// The uid of the namespace `kube-system`, which by common agreement tells a cluster from all others. `None` if the
-    /// user may not know it.
+    /// The uid of the namespace `kube-system`, which by convention identifies a cluster. `None` if the user may not
+    /// read it.
     pub async fn cluster_id(&self) -> Result<Option<String>, Error> {
         let namespaces = Resource::cluster("", "v1", "Namespace", "namespaces");
         match self.dynamic(namespaces).metadata_only().get("kube-system").await {
@@ -157,8 +157,8 @@ impl Discovery {
         })
     }
 
-    /// The resources that can be listed and watched, so that each object is in one of them: Events are those of the core
-    /// group, and not those of `events.k8s.io` again.
+    /// The resources that can be listed and watched, without duplicates: Events are listed in the core group, not
+    /// again in `events.k8s.io`.
     pub fn watchable_resources(&self) -> impl Iterator<Item = &Resource> {
         let resources = self.preferred_resources();
         let resources = resources.filter(|found| found.has_verb("list") && found.has_verb("watch"));

@@ -107,8 +107,8 @@ impl IntoPayload for &Object {
     }
 }
 
-/// True if a resource has a protobuf form. The table of resources knows most of them, and is read in a quarter of the
-/// time of the schema, which a program may never need.
+/// True if a resource has a protobuf form. Most are in the table of resources, which is read in a quarter of the time
+/// of the schema; a program may never need the schema.
 fn is_builtin(resource: &Resource) -> bool {
     let kind = resource.group_version_kind();
     resources::by_kind(&kind.group, &kind.version, &kind.kind).is_some()

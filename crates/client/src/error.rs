@@ -183,7 +183,7 @@ impl Error {
         self.asks(Status::is_service_unavailable)
     }
 
-    /// Nobody listens at the server's address.
+    /// Nothing listens at the server's address.
     pub fn is_connection_refused(&self) -> bool {
         matches!(&self.0.kind, ErrorKind::Transport(error) if error.is_connection_refused())
     }
@@ -206,8 +206,8 @@ impl Error {
         )
     }
 
-    /// The same request may succeed a little later: the server was not reached, was busy, or failed by itself. A write may
-    /// have been done all the same.
+    /// The same request may succeed later: the server was not reached, was busy, or failed internally. A write may
+    /// have been processed nevertheless.
     pub fn is_transient(&self) -> bool {
         self.is_connection_refused()
             || self.is_connection_lost()

@@ -129,8 +129,8 @@ pub async fn install_crds(
     Ok(())
 }
 
-/// Sends a request again for as long as its failure may pass. The caller has a deadline.
-async fn patiently<T>(ask: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error> {
+/// Retries a request while its error is transient. The caller has a deadline.
+async fn retry_transient<T>(ask: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error> {
     let mut pause = FIRST_PAUSE;
     loop {
         match ask().await {
@@ -179,7 +179,7 @@ impl<'a> Definition<'a> {
             ..Default::default()
         };
         let manager = &options.field_manager;
-        let applied = patiently(async || api.apply(self.name, self.object, manager).with(&force).await);
+        let applied = retry_transient(async || api.apply(self.name, self.object, manager).with(&force).await);
         applied.await.map(drop).map_err(|source| InstallError::Apply {
             crd: self.name.to_owned(),
             source,
@@ -189,7 +189,7 @@ impl<'a> Definition<'a> {
     /// Waits until the server has established the definition, or refused its names.
     async fn established(&self, api: &DynamicApi) -> Result<(), InstallError> {
         loop {
-            let found = patiently(async || self.follow(api).await)
+            let found = retry_transient(async || self.follow(api).await)
                 .await
                 .map_err(|source| InstallError::Wait {
                     crd: self.name.to_owned(),
@@ -262,7 +262,7 @@ impl<'a> Definition<'a> {
                     options,
                 )
             };
-            let found = timeout_at(deadline, patiently(async || client.discover().await))
+            let found = timeout_at(deadline, retry_transient(async || client.discover().await))
                 .await
                 .map_err(|_| late())?;
             let found = found.map_err(|source| InstallError::Wait {

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_learnt_is_forgotten_in_time() {
+    async fn a_missing_feature_is_tried_again_after_ten_minutes() {
         let (learnt, pods) = (Learnt::default(), GroupResource::new("", "pods"));
         assert!(learnt.has_streaming_lists(&pods));
         learnt.note_no_streaming_lists(pods.clone());

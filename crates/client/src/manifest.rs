@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_yaml_does_not_take_for_text_is_called_what_it_is() {
+    fn a_name_that_yaml_reads_as_another_type_is_an_error_with_a_hint() {
         let check = |metadata: &str, expected: &str| {
             let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {metadata}\n");
             let error = Manifest::parse(text.as_bytes()).remove(0).unwrap_err();
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_write_meanwhile_is_no_change() {
+    fn concurrent_writes_to_other_fields_do_not_count_as_a_change() {
         let text =
             "{apiVersion: v1, kind: Service, metadata: {name: a, labels: {x: '1'}}, spec: {type: ClusterIP}}";
         let manifest = Manifest::parse(text.as_bytes()).remove(0).unwrap();
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_document_stands_in_nobodys_way() {
+    fn an_invalid_document_does_not_affect_the_others() {
         let text = "apiVersion: v1
 kind: Service
 metadata: {name: demo}

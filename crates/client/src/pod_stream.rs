@@ -158,7 +158,7 @@ impl PodWriter {
     pub async fn close_input(&mut self) -> Result<(), Error> {
         if !self.can_close {
             let reason = format!(
-                "the server only speaks {}, which cannot end an input",
+                "the server only speaks {}, which cannot close the input",
                 PROTOCOLS[1]
             );
             return Err(self.asked.error(ErrorKind::WebSocket(reason)));

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn who_gives_up_waiting_gives_the_token_back() {
+    async fn a_cancelled_request_returns_its_token() {
         let bucket = Bucket::new(RateLimit { qps: 5.0, burst: 1 });
         bucket.wait().await;
         for _ in 0..100 {

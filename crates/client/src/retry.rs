@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_servers_that_ask_for_it_are_asked_again() {
+    fn only_answers_with_retry_after_are_retried() {
         let now: Timestamp = "1994-11-06T08:49:07Z".parse().unwrap();
         let check = |status: u16, after: Option<&'static str>, expected: Option<u64>| {
             let mut headers = HeaderMap::new();

@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_curl_line_keeps_the_token_to_itself() {
+    fn the_curl_line_masks_the_token() {
         let request = Request::get("/version")
             .header("accept", "application/json, */*")
             .header("authorization", "Bearer hunter2")

@@ -1,11 +1,12 @@
-//! Bytes to and from one server: a request goes in, a response whose body arrives as it is read comes out.
+//! The transport: takes a request, returns a response whose body is still arriving.
 //!
 //! ```text
 //! send ▶ pool: a connection with room ▶ connector: dial ▶ proxy ▶ TLS ▶ HTTP/2 (or HTTP/1.1) ▶ body ▶ gunzip
 //! ```
-//! HTTP/2 carries up to a hundred streams on one connection; more connections are opened when those run out. A
-//! lane of HTTP/1.1 connections serves upgrades, servers without HTTP/2, and lone requests to a server on this machine.
-//! Nothing here knows Kubernetes, retries a request that a server may have seen, or waits longer than its named limits.
+//! An HTTP/2 connection carries up to a hundred streams; another connection is opened when all are in use. HTTP/1.1
+//! connections serve upgrades, servers without HTTP/2, and single requests to a server on this machine. The transport
+//! knows nothing of Kubernetes. It never retries a request that the server may have processed, and every wait has a
+//! named limit.
 
 mod body;
 mod connector;
@@ -26,31 +27,31 @@ pub(crate) use connector::{Connector, Opening};
 pub use connector::{InProcess, Io};
 pub(crate) use pool::{Obtained, Pool};
 
-/// Whatever went wrong below.
+/// Any error of a lower layer.
 pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// The same for several who were told.
+/// An error shared by several requests.
 pub(crate) type SharedError = Arc<dyn StdError + Send + Sync>;
 
-/// Time for name look-up, TCP and the proxy, together.
+/// The time limit for name resolution, TCP and the proxy together.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time for the TLS handshake, as in Go.
+/// The time limit of the TLS handshake, as in Go.
 pub(crate) const TLS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Which kind of connection a request needs.
+/// The kind of connection a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// HTTP/2 where the server has it.
+    /// HTTP/2 if the server supports it.
     Multiplexed,
-    /// As [`Lane::Multiplexed`], but a lone request to a server on this machine takes HTTP/1.1 ([`loopback`]).
+    /// Like [`Lane::Multiplexed`], but a single request to a server on this machine uses HTTP/1.1 ([`loopback`]).
     Short,
-    /// HTTP/1.1 only: the connection will leave HTTP after the request.
+    /// HTTP/1.1 only: the connection is upgraded to another protocol.
     Upgrade,
 }
 
-/// Why a request got no response, by the step that failed. All requests that wait for one connection share what became
-/// of it.
+/// A request got no response. Each variant names the step that failed. Requests that wait for the same connection
+/// share its error.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
@@ -59,7 +60,7 @@ pub enum TransportError {
     Resolve {
         /// The host.
         host: String,
-        /// Why.
+        /// The error.
         source: Arc<std::io::Error>,
     },
     /// No address of the host accepts connections.
@@ -67,61 +68,61 @@ pub enum TransportError {
     Dial {
         /// Host and port.
         address: String,
-        /// Why the last address failed.
+        /// The error of the last address.
         source: Arc<std::io::Error>,
     },
-    /// The proxy would not connect us.
+    /// The proxy did not open a connection to the server.
     #[error("proxy {proxy} does not connect to {address}: {reason}")]
     Proxy {
         /// The proxy's host and port.
         proxy: String,
-        /// Host and port behind it.
+        /// The server's host and port.
         address: String,
-        /// What it said.
+        /// The proxy's answer.
         reason: String,
     },
-    /// The server cannot be trusted, does not trust us, or does not speak TLS.
+    /// The server's certificate is not trusted, it rejected the client's, or it does not speak TLS.
     #[error("TLS handshake with {address} failed")]
     Tls {
         /// Host and port.
         address: String,
-        /// Why.
+        /// The error.
         source: Arc<std::io::Error>,
     },
-    /// A step took longer than it may.
+    /// A step exceeded its time limit.
     #[error("{step} with {address} took longer than {limit:?}")]
     Timeout {
         /// `connect` or `TLS handshake`.
         step: &'static str,
         /// Host and port.
         address: String,
-        /// How long it may take.
+        /// The limit.
         limit: Duration,
     },
-    /// The connection cannot speak HTTP.
+    /// The HTTP handshake failed.
     #[error("cannot begin HTTP with {address}")]
     Http {
         /// Host and port.
         address: String,
-        /// Why.
+        /// The error.
         source: SharedError,
     },
-    /// Connections kept closing before the request could be written on one.
+    /// Connections closed repeatedly before the request was written.
     #[error("the connection closed before the request was sent")]
     NotSent {
-        /// Why.
+        /// The error.
         source: SharedError,
     },
-    /// The connection was lost after the request was sent: the server may have acted on it.
+    /// The connection was lost after the request was sent; the server may have processed it.
     #[error("the connection was lost before the answer came")]
     Lost {
-        /// Why.
+        /// The error.
         source: SharedError,
     },
 }
 
 impl TransportError {
-    /// Whether the server certainly did not act on the request, so that any verb may be repeated.
+    /// True if the server did not process the request, so that any verb may be retried.
     pub fn is_unprocessed(&self) -> bool {
         match self {
             Self::Lost { source } => was_refused(&**source),
@@ -130,8 +131,8 @@ impl TransportError {
         }
     }
 
-    /// Whether the server speaks TLS with us, but none of the protocols that were offered.
-    fn is_for_want_of_protocol(&self) -> bool {
+    /// True if the server speaks TLS but accepts none of the offered ALPN protocols.
+    fn is_protocol_mismatch(&self) -> bool {
         let Self::Tls { source, .. } = self else {
             return false;
         };
@@ -140,13 +141,13 @@ impl TransportError {
         refusal == Some(&wanted)
     }
 
-    /// Whether nobody listens at the address.
+    /// True if nothing listens at the address.
     pub fn is_connection_refused(&self) -> bool {
         matches!(self, Self::Dial { source, .. } if source.kind() == std::io::ErrorKind::ConnectionRefused)
     }
 }
 
-/// HTTP/2 names the streams a server has not looked at: refused ones, and those above the last one of a GOAWAY.
+/// True for streams that the server did not process: refused ones, and those above the last stream of a GOAWAY.
 fn was_refused(error: &(dyn StdError + 'static)) -> bool {
     causes(error)
         .filter_map(|cause| cause.downcast_ref::<h2::Error>())
@@ -157,8 +158,8 @@ fn was_refused(error: &(dyn StdError + 'static)) -> bool {
         })
 }
 
-/// What TLS said, if it ended the connection. Of all that can go wrong on a socket only TLS finds data invalid;
-/// the h2 crate keeps the kind and the text of an IO error but not the error.
+/// The TLS error that ended the connection, if there was one. Only TLS reports `InvalidData` on a socket; the h2
+/// crate keeps the kind and the text of an IO error but not the error itself.
 fn tls_refusal(error: &(dyn StdError + 'static)) -> Option<String> {
     let io = causes(error).find_map(|cause| match cause.downcast_ref::<h2::Error>() {
         Some(error) => error.get_io(),
@@ -167,7 +168,7 @@ fn tls_refusal(error: &(dyn StdError + 'static)) -> Option<String> {
     (io.kind() == std::io::ErrorKind::InvalidData).then(|| io.to_string())
 }
 
-/// An error and what lies behind it.
+/// An error and its sources.
 fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |&error| error.source())
 }

@@ -33,7 +33,9 @@ pub(crate) async fn open(
     let response = client.upgrade(request).await?;
     let accepted = response.headers().get(header::SEC_WEBSOCKET_ACCEPT);
     if accepted.is_none_or(|accept| accept.as_bytes() != derive_accept_key(key.as_bytes()).as_bytes()) {
-        return Err(refused("it answered another handshake than ours".to_owned()));
+        return Err(refused(
+            "its Sec-WebSocket-Accept does not match the key".to_owned(),
+        ));
     }
     let chosen = response.headers().get(header::SEC_WEBSOCKET_PROTOCOL);
     let chosen = chosen

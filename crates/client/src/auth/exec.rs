@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_plugin_is_told_about_the_cluster() {
+    async fn the_plugin_receives_the_cluster_information() {
         let directory = tempfile::tempdir().unwrap();
         let info = directory.path().join("info");
         let script = format!(
@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_terminal_is_given_where_it_is_wanted_and_there() {
+    async fn a_plugin_gets_the_terminal_if_it_wants_one_and_there_is_one() {
         let mut plugin = plugin(Path::new("/tmp"), "");
         let mut check = |mode, terminal, expected: Result<bool, &str>| {
             let changed = Arc::get_mut(&mut plugin).unwrap();
@@ -600,7 +600,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_reads_what_a_plugin_says_has_time_to_follow_it() {
+    async fn an_interactive_plugin_has_a_longer_time_limit() {
         let directory = tempfile::tempdir().unwrap();
         let mut plugin = plugin(directory.path(), "exec sleep 6000");
         Arc::get_mut(&mut plugin).unwrap().terminal.errors = true;

@@ -144,8 +144,7 @@ pub(crate) fn read_status(encoding: Encoding, bytes: &[u8]) -> Option<Status> {
     }
 }
 
-/// The encoding of an answer, if it is one of Kubernetes'. Without a content type it is taken for JSON, as in
-/// client-go.
+/// The encoding of an answer, if it is one of Kubernetes'. Without a content type it is JSON, as in client-go.
 pub(crate) fn encoding(headers: &HeaderMap) -> Option<Encoding> {
     match headers.contains_key(header::CONTENT_TYPE) {
         true => Encoding::from_content_type(content_type(headers)),

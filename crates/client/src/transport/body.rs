@@ -1,4 +1,4 @@
-//! A response's body: chunks as they arrive, unpacked if they were packed, within the request's deadline.
+//! A response body: chunks as they arrive, decompressed if necessary, within the request's deadline.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,28 +17,28 @@ use super::http2::StreamLease;
 use super::pool::SingleLease;
 use crate::metrics::Series;
 
-/// Bytes that have been read make room for others in portions of this size: a body of one object is gone before.
+/// Flow-control capacity is released in portions of this size. Smaller bodies end before the first release.
 const RELEASED_AT_ONCE: usize = 64 << 10;
 
-/// The bytes of a response, as they arrive.
+/// The body of a response, as it arrives.
 ///
 /// Dropping it cancels the rest: on HTTP/2 the stream is reset, on HTTP/1.1 the connection is closed.
 pub struct Body {
     source: Source,
-    /// Boxed: it is large, and most bodies have none.
+    /// Boxed because it is large and rarely needed.
     gunzip: Option<Box<Gunzip>>,
     deadline: Option<Pin<Box<Sleep>>>,
     tap: Option<Tap>,
     counter: Option<Counter>,
 }
 
-/// Tells how much has come once all has.
+/// Records the size of a complete body.
 struct Counter {
     series: Arc<Series>,
     bytes: u64,
 }
 
-/// Keeps the first bytes that pass and shows them, and how many passed, when the body ends or is dropped.
+/// Keeps the first bytes of a body and logs them, with its size, when the body ends or is dropped.
 struct Tap {
     limit: usize,
     seen: Vec<u8>,
@@ -46,42 +46,42 @@ struct Tap {
     show: fn(&[u8], usize),
 }
 
-/// Where the bytes come from, and what is held on to until the last one is here.
+/// The source of the bytes, with the lease that is held until the last byte has arrived.
 enum Source {
     Http2 {
         stream: RecvStream,
         lease: StreamLease,
-        /// Read, but still counted against the stream's window.
+        /// Bytes that were read but not yet released to the stream's window.
         unreleased: usize,
     },
     Http1(Incoming, SingleLease),
-    /// The connection serves others.
+    /// The connection is free for other requests.
     Ended,
 }
 
-/// Why a body ended before its end.
+/// A body ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BodyError {
     /// The connection or the stream broke.
     #[error("the connection was lost in the middle of the answer")]
     Lost {
-        /// Why.
+        /// The error.
         source: BoxError,
     },
-    /// Compressed data that cannot be unpacked, or that was cut short.
+    /// The gzip data is invalid or truncated.
     #[error("the answer cannot be unpacked")]
     Gzip {
-        /// Why.
+        /// The error.
         source: std::io::Error,
     },
-    /// The request's time was up.
+    /// The request's deadline passed.
     #[error("the deadline passed in the middle of the answer")]
     Deadline,
-    /// More than the caller wanted to hold.
+    /// The body exceeds the caller's limit.
     #[error("the answer is longer than {limit} bytes")]
     TooLong {
-        /// The most that was wanted.
+        /// The limit.
         limit: usize,
     },
 }
@@ -109,17 +109,17 @@ impl Body {
         }
     }
 
-    /// Unpacks gzip on the way.
+    /// Decompresses gzip.
     pub(crate) fn unpack(&mut self) {
         self.gunzip = Some(Box::new(Gunzip::new()));
     }
 
-    /// Ends the body with an error at that time.
+    /// Ends the body with an error at this time.
     pub(crate) fn set_deadline(&mut self, deadline: Instant) {
         self.deadline = Some(Box::pin(tokio::time::sleep_until(deadline)));
     }
 
-    /// Shows the first `limit` bytes, and how many there were, once the body has passed.
+    /// Passes the first `limit` bytes and the body's size to `show` when the body ends.
     pub(crate) fn tap(&mut self, limit: usize, show: fn(&[u8], usize)) {
         self.tap = Some(Tap {
             limit,
@@ -129,17 +129,17 @@ impl Body {
         });
     }
 
-    /// Counts how long the whole body was, once it has come.
+    /// Records the body's size when it is complete.
     pub(crate) fn count_into(&mut self, series: Arc<Series>) {
         self.counter = Some(Counter { series, bytes: 0 });
     }
 
-    /// The next chunk; `None` at the end of a whole body.
+    /// The next chunk; `None` after a complete body.
     pub async fn chunk(&mut self) -> Option<Result<Bytes, BodyError>> {
         std::future::poll_fn(|cx| self.poll_chunk(cx)).await
     }
 
-    /// The rest of the body in one piece, but no more than `limit` bytes.
+    /// The rest of the body in one piece, up to `limit` bytes.
     pub async fn collect(&mut self, limit: usize) -> Result<Bytes, BodyError> {
         let Some(first) = self.chunk().await.transpose()? else {
             return Ok(Bytes::new());
@@ -166,7 +166,7 @@ impl Body {
         }
     }
 
-    /// As [`Body::chunk`], for streams.
+    /// Like [`Body::chunk`], for streams.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
         let chunk = std::task::ready!(self.poll_plain(cx));
         if let (Some(tap), Some(Ok(bytes))) = (&mut self.tap, &chunk) {
@@ -216,7 +216,7 @@ impl Body {
     fn poll_arriving(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
         loop {
             match self.source.poll_bytes(cx) {
-                // Empty frames say nothing.
+                // Empty frames carry nothing.
                 Poll::Ready(Some(Ok(bytes))) if bytes.is_empty() => continue,
                 Poll::Ready(Some(Ok(bytes))) => return Poll::Ready(Some(Ok(bytes))),
                 Poll::Ready(Some(Err(source))) => return Poll::Ready(Some(Err(BodyError::Lost { source }))),
@@ -231,7 +231,7 @@ impl Body {
         }
     }
 
-    /// The last byte is here: the connection is free for others while we unpack.
+    /// The last byte has arrived: frees the connection before decompression.
     fn end(&mut self) -> std::io::Result<()> {
         if let Source::Http1(_, lease) = std::mem::replace(&mut self.source, Source::Ended) {
             lease.give_back();
@@ -247,7 +247,7 @@ impl Body {
 }
 
 impl Source {
-    /// The next bytes as the connection has them. Trailers say nothing Kubernetes uses.
+    /// The next bytes of the connection. Trailers are ignored: Kubernetes sends none.
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BoxError>>> {
         match self {
             Self::Http2 {
@@ -258,13 +258,13 @@ impl Source {
                 Some(Ok(bytes)) => {
                     *unreleased += bytes.len();
                     if *unreleased >= RELEASED_AT_ONCE {
-                        // A stream that is gone needs no room.
+                        // A closed stream needs no capacity.
                         let _ = stream.flow_control().release_capacity(*unreleased);
                         *unreleased = 0;
                     }
                     Poll::Ready(Some(Ok(bytes)))
                 }
-                // All is said, and the server does not care for the rest of the request.
+                // The response is complete, and the server does not need the rest of the request.
                 Some(Err(error)) if error.is_reset() && error.reason() == Some(h2::Reason::NO_ERROR) => {
                     Poll::Ready(None)
                 }

@@ -1,4 +1,4 @@
-//! From an address to a byte stream ready for HTTP: over the network (TCP, proxy, TLS), or in-process.
+//! Opens byte streams for HTTP: over the network (TCP, proxy, TLS), or in-process.
 
 use std::future::Future;
 use std::io;
@@ -19,8 +19,8 @@ use super::{CONNECT_TIMEOUT, TLS_TIMEOUT, TransportError, dial, proxy};
 use crate::config::{Config, ConfigError, Proxy, is_this_machine};
 use crate::tls::{Current, Identity, Tls, for_proxy};
 
-/// As many encrypted bytes are taken from the system at once. TLS by itself asks for 4 KiB at a time, which makes
-/// five calls for each of its records, and thousands for a long list.
+/// The size of a read from the socket below TLS. By default rustls reads 4 KiB at a time: five system calls per
+/// record, thousands for a long list.
 const READ_AHEAD: usize = 128 << 10;
 
 /// A byte stream in both directions.
@@ -30,12 +30,12 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Io>>> + Send>>;
 
-/// Makes byte streams to a server in the same process.
+/// Opens byte streams to a server in this process.
 #[derive(Clone)]
 pub struct InProcess(Arc<dyn Fn() -> Connecting + Send + Sync>);
 
 impl InProcess {
-    /// Calls `connect` for each connection; the server speaks HTTP/1.1 or HTTP/2 on it, whichever arrives.
+    /// Calls `connect` for each connection. The server must accept HTTP/1.1 and HTTP/2 on it.
     pub fn new<F, Fut, S>(connect: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
@@ -49,13 +49,13 @@ impl InProcess {
     }
 }
 
-/// Where byte streams come from.
+/// The source of byte streams.
 pub(crate) enum Connector {
     Network(Box<Network>),
     InProcess(InProcess),
 }
 
-/// A server with an address.
+/// A server at a network address.
 pub(crate) struct Network {
     host: String,
     port: u16,
@@ -63,50 +63,50 @@ pub(crate) struct Network {
     tls: Option<(Tls, ServerName<'static>)>,
 }
 
-/// How to trust a proxy that is itself reached over TLS; `None` for all others.
+/// The TLS configuration of a proxy that is reached over TLS; `None` for others.
 type ProxyTls = Option<Arc<ClientConfig>>;
 
-/// What is spoken on a byte stream.
+/// The HTTP version of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Http1,
     Http2,
 }
 
-/// A byte stream, what is spoken on it, and how long it took to get.
+/// A byte stream, its HTTP version, and the timings of its steps.
 pub(crate) struct Connected {
     pub(crate) io: Box<dyn Io>,
     pub(crate) protocol: Protocol,
     pub(crate) opening: Opening,
 }
 
-/// How the steps of connecting went; kept even when a later one fails.
+/// The timings of opening a connection; available even if a later step failed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Opening {
-    /// What the name stands for.
+    /// The resolved addresses.
     pub(crate) addresses: Vec<IpAddr>,
-    /// Which of them answered.
+    /// The address that answered.
     pub(crate) peer: Option<SocketAddr>,
-    /// Name look-up.
+    /// The duration of name resolution.
     pub(crate) look_up: Duration,
-    /// TCP.
+    /// The duration of the TCP handshake.
     pub(crate) dial: Duration,
-    /// The TLS handshake.
+    /// The duration of the TLS handshake.
     pub(crate) tls: Duration,
 }
 
-/// The TLS configuration connections of one moment are made with. `None` without TLS.
+/// The current TLS configuration for new connections. `None` without TLS.
 pub(crate) struct Target(Option<Current>);
 
 impl Target {
-    /// Grows whenever certificates change; connections of an older generation take no new requests.
+    /// Increases when certificates change; connections of an older generation take no new requests.
     pub(crate) fn generation(&self) -> u64 {
         self.0.as_ref().map_or(0, |current| current.generation)
     }
 }
 
 impl Connector {
-    /// Reads certificates and names; opens nothing.
+    /// Reads certificates and names; opens no connection.
     pub(crate) fn network(config: &Config) -> Result<Self, ConfigError> {
         let host = config.server.host().unwrap_or_default().to_owned();
         let https = config.server.scheme_str() == Some("https");
@@ -126,7 +126,7 @@ impl Connector {
         })))
     }
 
-    /// What connections are made with now.
+    /// The configuration for connections opened now.
     pub(crate) fn target(&self, identity: Option<&Identity>) -> Target {
         match self {
             Self::Network(network) => Target(network.tls.as_ref().map(|(tls, _)| tls.current(identity))),
@@ -142,7 +142,7 @@ impl Connector {
         }
     }
 
-    /// Whether the server is in this process, or on this machine and not behind a proxy.
+    /// True if the server is in this process, or on this machine and not behind a proxy.
     pub(crate) fn is_local(&self) -> bool {
         match self {
             Self::Network(network) => network.proxy.is_none() && is_this_machine(&network.host),
@@ -154,7 +154,7 @@ impl Connector {
         matches!(self, Self::Network(network) if network.tls.is_some())
     }
 
-    /// Opens one byte stream, on which `best` is spoken, or HTTP/1.1 if the server has nothing better.
+    /// Opens a byte stream for `best`, or for HTTP/1.1 if the server supports nothing better.
     pub(crate) async fn connect(&self, best: Protocol, target: &Target) -> Result<Connected, TransportError> {
         match self {
             Self::Network(network) => network.connect(best, target).await,
@@ -181,7 +181,7 @@ impl Network {
             .limit("connect", CONNECT_TIMEOUT, self.reach(&mut opening))
             .await?;
         let (Some((_, name)), Some(current)) = (&self.tls, &target.0) else {
-            // Without TLS there is no negotiation, and every server of plain HTTP speaks HTTP/1.1.
+            // Without TLS there is no negotiation, and every plain HTTP server speaks HTTP/1.1.
             return Ok(Connected {
                 io,
                 protocol: Protocol::Http1,
@@ -241,7 +241,7 @@ impl Network {
         Ok(io)
     }
 
-    /// The way to the proxy is encrypted; what goes through it is so once more.
+    /// TLS to the proxy. The connection to the server has its own TLS inside it.
     async fn through_tls(
         &self,
         tls: &Arc<ClientConfig>,
@@ -287,7 +287,7 @@ fn server_name(config: &Config, host: &str) -> Result<ServerName<'static>, Confi
     })
 }
 
-/// An IPv6 address of a URL without its brackets.
+/// An IPv6 address without the brackets of a URL.
 fn bare(host: &str) -> &str {
     host.trim_start_matches('[').trim_end_matches(']')
 }

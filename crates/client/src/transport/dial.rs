@@ -1,4 +1,4 @@
-//! One TCP connection: look the name up, try its addresses, tune the socket.
+//! Opens a TCP connection: resolves the name, tries its addresses, sets socket options.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,24 +13,24 @@ use tokio::time::Instant;
 use super::TransportError;
 use super::connector::Opening;
 
-/// A silent address gets this head start before the next one is tried beside it (RFC 8305; Go uses the same).
+/// The delay before the next address is tried in parallel (RFC 8305; Go uses the same).
 const HEAD_START: Duration = Duration::from_millis(300);
 
-/// The kernel asks a silent peer after this time …
+/// The idle time before the first TCP keep-alive probe.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// … and then this often …
+/// The interval of probes.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// … and gives up after as many questions. HTTP/2 has pings of its own; with these, a dead peer of HTTP/1.1 and of
-/// WebSockets is noticed within 45 seconds, too.
+/// The number of unanswered probes after which the connection is closed. A dead HTTP/1.1 or WebSocket peer is
+/// detected within 45 seconds; HTTP/2 also has its own pings.
 const PROBES: u32 = 3;
 
-/// The same for a peer that does not confirm what it was sent, which the kernel would repeat for a quarter of an hour.
+/// The time after which unacknowledged data closes the connection. The kernel alone would retransmit for 15 minutes.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-const UNCONFIRMED: Duration = Duration::from_secs(45);
+const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// Connects to the first address that answers; notes what was found and how long it took.
+/// Connects to the first address that answers, and records addresses and timings.
 pub(super) async fn dial(host: &str, port: u16, opening: &mut Opening) -> Result<TcpStream, TransportError> {
     let begun = Instant::now();
     let addresses = resolve(host, port).await?;
@@ -56,7 +56,7 @@ async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, TransportErro
     }
 }
 
-/// A failing address gives way at once, a silent one after its head start; all that were tried stay in the race.
+/// Tries the next address when one fails, or after [`HEAD_START`]. Attempts already started continue.
 async fn first_to_answer(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let mut waiting = addresses.into_iter();
     let mut attempts = FuturesUnordered::new();
@@ -78,7 +78,7 @@ async fn first_to_answer(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
 }
 
 fn tune(stream: TcpStream) -> io::Result<TcpStream> {
-    // Requests are small and answered at once: waiting to fill a segment would only delay them.
+    // Requests are small and expect an answer: Nagle's algorithm would only delay them.
     stream.set_nodelay(true)?;
     let keep_alive = TcpKeepalive::new()
         .with_time(KEEP_ALIVE)
@@ -87,7 +87,7 @@ fn tune(stream: TcpStream) -> io::Result<TcpStream> {
     let socket = SockRef::from(&stream);
     socket.set_tcp_keepalive(&keep_alive)?;
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    socket.set_tcp_user_timeout(Some(UNCONFIRMED))?;
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT))?;
     Ok(stream)
 }
 
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn sockets_send_at_once_and_ask_silent_peers() {
+    async fn sockets_have_nodelay_and_keep_alive_probes() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let mut opening = Opening::default();
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(socket.tcp_keepalive_retries().unwrap(), PROBES);
         assert_eq!((KEEP_ALIVE + PROBE_INTERVAL * PROBES).as_secs(), 45);
         #[cfg(any(target_os = "linux", target_os = "android"))]
-        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(UNCONFIRMED));
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(UNACKNOWLEDGED_TIMEOUT));
         assert_eq!(opening.peer, Some(listener.local_addr().unwrap()));
     }
 }

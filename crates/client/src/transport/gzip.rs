@@ -1,24 +1,23 @@
-//! Gzip as it arrives: chunks in, plain bytes out, any number of members one after the other.
+//! Streaming gzip decoder: chunks in, plain bytes out, any number of concatenated members.
 //!
-//! Kubernetes 1.37 compresses a watch as one gzip member per event. Each chunk that arrives is decoded and handed
-//! on at once, so an event is never held back until the next one pushes it out.
+//! Kubernetes 1.37 compresses a watch as one gzip member per event. Each chunk is decoded as soon as it arrives, so
+//! no event waits for the next one.
 
 use std::io::{self, Write};
 
 use bytes::Bytes;
 use flate2::write::MultiGzDecoder;
 
-/// Input is fed in slices of this size, so that a tiny chunk that unpacks to gigabytes is met with at most
-/// about a thousand times this much output at once.
+/// The size of an input slice. It bounds the output of one step: gzip expands at most about a thousandfold.
 const SLICE: usize = 8 << 10;
 
-/// Output handed on at once.
+/// The size of an output chunk.
 const OUTPUT: usize = 64 << 10;
 
 /// The decoder of one body.
 pub(crate) struct Gunzip {
     decoder: MultiGzDecoder<Vec<u8>>,
-    /// What has arrived and is not decoded yet.
+    /// Input that is not decoded yet.
     input: Bytes,
 }
 
@@ -30,13 +29,13 @@ impl Gunzip {
         }
     }
 
-    /// Takes the next chunk of the body; the one before has been used up.
+    /// Adds the next chunk of the body. The previous one must be used up.
     pub(crate) fn feed(&mut self, chunk: Bytes) {
         debug_assert!(self.input.is_empty());
         self.input = chunk;
     }
 
-    /// The next plain bytes; `None` when more input is needed.
+    /// The next plain bytes; `None` if more input is needed.
     pub(crate) fn next(&mut self) -> io::Result<Option<Bytes>> {
         while !self.input.is_empty() && self.decoder.get_ref().len() < OUTPUT {
             let slice = &self.input[..self.input.len().min(SLICE)];
@@ -49,13 +48,13 @@ impl Gunzip {
             }
             self.input = self.input.slice(used..);
         }
-        // What the decoder has unpacked but kept back belongs to the events that have arrived.
+        // Output still buffered in the decoder belongs to events that have arrived.
         self.decoder.flush()?;
         let output = std::mem::take(self.decoder.get_mut());
         Ok((!output.is_empty()).then(|| output.into()))
     }
 
-    /// The body has ended: a member cut short is an error, not an end.
+    /// The body has ended: a truncated member is an error.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.decoder.try_finish()
     }

@@ -1,7 +1,7 @@
-//! One HTTP/2 connection: many requests at once, and a task that moves the frames of all of them.
+//! One HTTP/2 connection: many concurrent requests, and a task that moves their frames.
 //!
-//! The h2 crate is used without a layer between: whoever sends a request waits for its own stream, so that an answer
-//! wakes the connection's task and the one who asked, and nobody else.
+//! Uses the h2 crate directly. Each request awaits its own stream, so an answer wakes only the connection's task and
+//! the requester.
 
 use std::future::poll_fn;
 use std::io;
@@ -23,28 +23,29 @@ use super::read_turns::ReadTurns;
 use super::{BoxError, tls_refusal};
 use crate::error::chain;
 
-/// Streams per connection: kube-apiserver allows as many. A server that allows fewer is asked for fewer.
+/// The number of streams per connection, as kube-apiserver allows by default. A lower limit of the server is
+/// respected.
 const MAX_STREAMS: usize = 100;
 
-/// What one stream may receive before it is read: enough to keep a fast link busy.
+/// The flow-control window of a stream: large enough for a fast link.
 const STREAM_WINDOW: u32 = 2 << 20;
 
-/// All streams' windows together, so that no set of unread streams can stop the others.
+/// The sum of all stream windows, so that unread streams cannot block the others.
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * MAX_STREAMS as u32;
 
-/// Large frames: a list is megabytes, and each frame costs a header and a wake-up.
+/// Large frames, because a list has megabytes and each frame costs a header and a wake-up.
 const FRAME_SIZE: u32 = 256 << 10;
 
-/// Response headers of all kinds stay far below this.
+/// The limit on response headers, far above real ones.
 const MAX_HEADERS: u32 = 64 << 10;
 
-/// A server is asked for a sign of life this often …
+/// The interval of HTTP/2 pings.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// … and given up when none comes: a dead peer is noticed within 45 seconds.
+/// The time limit of a ping's answer. A dead peer is detected within 45 seconds.
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Headers about a connection have no place on a shared one; h2 refuses requests that bring them.
+/// Connection-specific headers, which HTTP/2 forbids; h2 rejects requests that have them.
 const CONNECTION_HEADERS: [HeaderName; 5] = [
     header::CONNECTION,
     header::TRANSFER_ENCODING,
@@ -53,36 +54,36 @@ const CONNECTION_HEADERS: [HeaderName; 5] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// A connection as its requests share it.
+/// A connection, shared by its requests.
 pub(super) struct Http2 {
     sender: SendRequest<Bytes>,
     streams: AtomicUsize,
-    /// How many the server allows, as far as it has said.
+    /// The server's limit on concurrent streams, as last announced.
     allowed: Arc<AtomicUsize>,
     ended: Arc<OnceLock<Ended>>,
-    /// Of the TLS configuration it was made with.
+    /// The generation of the TLS configuration it was opened with.
     pub(super) generation: u64,
 }
 
-/// Why a connection takes no more requests.
+/// The reason a connection takes no more requests.
 #[derive(Clone, Debug)]
 enum Ended {
-    /// TLS ended it: with TLS 1.3 a server looks at our certificate after the handshake, and whoever waits on the
-    /// connection only sees it close.
+    /// TLS ended it. With TLS 1.3 the server verifies the client certificate after the handshake, so requests only
+    /// see the connection close.
     Refused(String),
-    /// The server gave no sign of life.
+    /// The server did not answer a ping.
     Silent,
-    /// In any other way, good or bad; each request learns of errors by itself.
+    /// Any other end. Each request receives its own error.
     Closed,
 }
 
-/// One stream's share of a connection; given back when the response's body is dropped.
+/// A stream slot of a connection; released when the response's body is dropped.
 pub(super) struct StreamLease {
     connection: Arc<Http2>,
 }
 
 impl Http2 {
-    /// Begins HTTP/2 on a byte stream. The connection lives until the last of its users is gone, or the peer is.
+    /// Starts HTTP/2 on a byte stream. The connection lives until its last user or the peer closes it.
     pub(super) async fn begin(io: Box<dyn Io>, generation: u64) -> Result<Arc<Self>, h2::Error> {
         let (sender, mut connection) = settings().handshake(ReadTurns::new(io)).await?;
         let pings = connection.ping_pong();
@@ -106,13 +107,13 @@ impl Http2 {
         self.ended.get().is_some()
     }
 
-    /// A stream on this connection, if it has room. Callers hold the pool's lock, so that two cannot take the last.
+    /// A stream slot, if one is free. Callers hold the pool's lock, so two cannot take the last one.
     pub(super) fn lease(self: &Arc<Self>) -> Option<StreamLease> {
         let room = MAX_STREAMS.min(self.allowed.load(Ordering::Relaxed));
         (self.streams.load(Ordering::Relaxed) < room).then(|| self.lease_first())
     }
 
-    /// The first stream on a new connection, even if the server allows none: it may allow one later.
+    /// The first stream on a new connection; granted even if the server announces zero concurrent streams.
     pub(super) fn lease_first(self: &Arc<Self>) -> StreamLease {
         self.streams.fetch_add(1, Ordering::Relaxed);
         StreamLease {
@@ -122,9 +123,9 @@ impl Http2 {
 }
 
 impl StreamLease {
-    /// Sends a request whose URI is absolute; returns the head of the answer.
+    /// Sends a request with an absolute URI; returns the head of the response.
     ///
-    /// The body is in memory already, so it is handed over as a whole and leaves as the server makes room.
+    /// The request's body is in memory. It is queued as a whole and sent as the flow-control window permits.
     pub(super) async fn send(&self, request: Request<Bytes>) -> Result<Response<RecvStream>, Failure> {
         let (mut head, body) = request.into_parts();
         for name in &CONNECTION_HEADERS {
@@ -133,13 +134,13 @@ impl StreamLease {
         if !body.is_empty() {
             set_length(&mut head.headers, body.len());
         }
-        let_credential_be_remembered(&mut head.headers);
+        index_credential(&mut head.headers);
         let head = Request::from_parts(head, ());
         let response = self.enqueue(head, body)?;
         response.await.map_err(|error| self.lost(error))
     }
 
-    /// Leaves the request to the connection's task to write.
+    /// Queues the request for the connection's task.
     fn enqueue(&self, head: Request<()>, body: Bytes) -> Result<ResponseFuture, Failure> {
         let sent = self.connection.sender.clone().send_request(head, body.is_empty());
         let (response, mut stream) = sent.map_err(|error| self.unsent(error))?;
@@ -149,9 +150,9 @@ impl StreamLease {
         Ok(response)
     }
 
-    /// The server has said goodbye: the streams it has live on, but there will be no others.
+    /// The server sent GOAWAY: existing streams continue, new ones are refused.
     fn unsent(&self, error: h2::Error) -> Failure {
-        let _ = self.connection.ended.set(how(&error));
+        let _ = self.connection.ended.set(ended_by(&error));
         self.refused(&error)
             .unwrap_or_else(|| Failure::Unsent(error.into()))
     }
@@ -169,7 +170,7 @@ impl StreamLease {
         refusal.map(Failure::Refused)
     }
 
-    /// What broke a stream of this connection: h2 only says that it broke.
+    /// The error of a broken stream, with the reason its connection ended, which h2 does not report.
     pub(super) fn cause(&self, error: h2::Error) -> BoxError {
         match self.connection.ended.get() {
             Some(Ended::Silent) => {
@@ -194,10 +195,10 @@ fn set_length(headers: &mut HeaderMap, length: usize) {
         .or_insert_with(|| HeaderValue::from(length));
 }
 
-/// Lets both ends remember the credential for the requests to come, as Go does: a token may be a kilobyte, and is the
-/// same each time. Otherwise it would be sent in full with each, because a mark that it must not print also says so.
-/// What that guards against is guessing a secret by adding headers to its connection, and nobody else adds any here.
-fn let_credential_be_remembered(headers: &mut HeaderMap) {
+/// Allows HPACK to index the `Authorization` header, as Go does, so that a token of a kilobyte is sent once per
+/// connection. A sensitive header value is never indexed, because an attacker who adds headers to the same connection
+/// could guess it; here only this client adds headers.
+fn index_credential(headers: &mut HeaderMap) {
     if let Some(credential) = headers.get_mut(header::AUTHORIZATION) {
         credential.set_sensitive(false);
     }
@@ -223,7 +224,7 @@ struct Frames {
 }
 
 impl Frames {
-    /// Runs until the connection ends, and notes how it did before its streams break.
+    /// Runs until the connection ends, and records the reason before its streams fail.
     async fn run(mut self, pings: Option<PingPong>) {
         let frames = poll_fn(|context| {
             let progress = self.connection.poll_unpin(context);
@@ -234,21 +235,21 @@ impl Frames {
         let end = tokio::select! {
             result = frames => match result {
                 Ok(()) => Ended::Closed,
-                Err(error) => how(&error),
+                Err(error) => ended_by(&error),
             },
-            () = silence(pings) => Ended::Silent,
+            () = ping_until_silent(pings) => Ended::Silent,
         };
         let _ = self.ended.set(end);
     }
 }
 
-fn how(error: &h2::Error) -> Ended {
+fn ended_by(error: &h2::Error) -> Ended {
     tracing::debug!(error = %chain(error), "connection ended");
     tls_refusal(error).map_or(Ended::Closed, Ended::Refused)
 }
 
-/// Asks for signs of life; returns when there is none.
-async fn silence(pings: Option<PingPong>) {
+/// Sends pings; returns when one is not answered.
+async fn ping_until_silent(pings: Option<PingPong>) {
     let Some(mut pings) = pings else {
         return std::future::pending().await;
     };
@@ -256,7 +257,7 @@ async fn silence(pings: Option<PingPong>) {
         sleep(PING_INTERVAL).await;
         match timeout(PING_TIMEOUT, pings.ping(Ping::opaque())).await {
             Ok(Ok(_pong)) => {}
-            // The connection has ended by itself and says why.
+            // The connection ended; its task has the error.
             Ok(Err(_)) => return std::future::pending().await,
             Err(_) => return,
         }

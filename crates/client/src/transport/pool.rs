@@ -1,10 +1,10 @@
-//! Connections to one server and which of them a request goes on.
+//! The connection pool of one server: chooses or opens the connection of each request.
 //!
-//! An HTTP/2 connection takes a hundred streams; when all are full, another is opened. An HTTP/1.1 connection takes
-//! one request at a time and waits in the idle list afterwards. Connections made with outdated certificates take
-//! no new requests and close when their last stream ends.
+//! An HTTP/2 connection takes a hundred streams; when all are in use, another connection is opened. An HTTP/1.1
+//! connection takes one request at a time and then returns to the idle list. Connections opened with outdated
+//! certificates take no new requests and close after their last stream.
 //!
-//! A lone request to a server on this machine takes an HTTP/1.1 connection ([`loopback`](super::loopback)).
+//! A single request to a server on this machine takes an HTTP/1.1 connection ([`loopback`](super::loopback)).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -26,7 +26,7 @@ use super::{BoxError, Lane, TransportError, tls_refusal};
 use crate::error::chain;
 use crate::tls::Identity;
 
-/// Idle HTTP/1.1 connections kept for reuse, as in client-go; the oldest goes first.
+/// The limit on idle HTTP/1.1 connections, as in client-go; the oldest is closed first.
 const MAX_IDLE: usize = 25;
 
 /// The connections of one client.
@@ -35,10 +35,10 @@ pub(crate) struct Pool {
     base: Uri,
     connections: Arc<Mutex<Connections>>,
     loopback: Option<LoopbackLane>,
-    /// Held while a shared connection is opened: those who wait for it may find room on it, or share what became of
-    /// it. How the last attempt failed, if it did.
+    /// Held while a shared connection is opened. Waiters then use that connection, or share the error of the attempt,
+    /// which is stored here.
     opening: tokio::sync::Mutex<Option<TransportError>>,
-    /// How many attempts to open a shared connection are over.
+    /// The number of finished attempts to open a shared connection.
     attempts: AtomicUsize,
 }
 
@@ -46,40 +46,40 @@ pub(crate) struct Pool {
 struct Connections {
     http2: Vec<Arc<Http2>>,
     idle: Vec<Single>,
-    /// The server has chosen HTTP/1.1 where HTTP/2 was offered; requests then need not wait for each other.
+    /// The server chose HTTP/1.1 although HTTP/2 was offered; requests then open connections concurrently.
     http1_only: bool,
 }
 
-/// An HTTP/1.1 connection with no request on it.
+/// An idle HTTP/1.1 connection.
 struct Single {
     sender: http1::SendRequest<Full<Bytes>>,
-    /// What TLS said if it ended the connection.
+    /// The TLS error, if one ended the connection.
     refusal: Arc<OnceLock<String>>,
     generation: u64,
-    /// Given back when the connection goes.
-    _place: Option<OwnedSemaphorePermit>,
+    /// The permit of the loopback lane; released when the connection closes.
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// How a request came by its connection.
+/// The origin of a request's connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Obtained {
-    /// It had to be opened.
+    /// Newly opened.
     Opened(Opening),
-    /// It was there, after this time.
+    /// An existing one, obtained after this time.
     Reused(Duration),
 }
 
-/// A place for one request.
+/// A slot for one request on a connection.
 enum Lease {
     Shared(StreamLease),
     Single(Single),
 }
 
-/// Why a request got no answer from the connection it was given to.
+/// A request got no answer on its connection.
 pub(super) enum Failure {
-    /// The server refused to speak TLS with us.
+    /// The server ended the connection with a TLS error.
     Refused(String),
-    /// The connection had closed before the request was written.
+    /// The connection closed before the request was written.
     Unsent(BoxError),
     Lost(BoxError),
 }
@@ -91,7 +91,7 @@ pub(super) struct SingleLease {
 }
 
 impl Pool {
-    /// A pool with no connections; `base` supplies scheme and host of every request. `loopback_http1` as in
+    /// An empty pool. `base` is the scheme and host of every request; `loopback_http1` is the field of
     /// [`ClientOptions`](crate::ClientOptions).
     pub(crate) fn new(connector: Connector, base: Uri, loopback_http1: bool) -> Self {
         Self {
@@ -104,8 +104,8 @@ impl Pool {
         }
     }
 
-    /// Sends a request whose URI is a path and query, and returns the response as soon as its head is there.
-    /// `obtained` tells how it came by its connection.
+    /// Sends a request whose URI is a path and query; returns when the head of the response has arrived. `obtained`
+    /// receives the origin of the connection.
     pub(crate) async fn send(
         &self,
         request: Request<Bytes>,
@@ -142,7 +142,7 @@ impl Pool {
         })
     }
 
-    /// Connections open now, idle or not; those of HTTP/1.1 with a request on them are not counted.
+    /// The number of open connections, without HTTP/1.1 connections that have a request on them.
     pub(crate) fn open_connections(&self) -> usize {
         let connections = self.lock();
         connections
@@ -172,7 +172,7 @@ impl Pool {
         }
     }
 
-    /// The HTTP/1.1 connection of a lone request, if this is one and it is free.
+    /// The HTTP/1.1 connection for a single request, if this is one and the connection is free.
     async fn lease_loopback(
         &self,
         target: &Target,
@@ -184,11 +184,11 @@ impl Pool {
         if let Some(lease) = self.find_single(target.generation()) {
             return Ok(Some(lease));
         }
-        let Some(place) = loopback.place() else {
+        let Some(permit) = loopback.permit() else {
             return Ok(None);
         };
-        match Box::pin(self.open(Protocol::Http1, Some(place), target, opened)).await {
-            Err(error) if error.is_for_want_of_protocol() => {
+        match Box::pin(self.open(Protocol::Http1, Some(permit), target, opened)).await {
+            Err(error) if error.is_protocol_mismatch() => {
                 loopback.close();
                 Ok(None)
             }
@@ -216,24 +216,24 @@ impl Pool {
             drop(failure);
             return Box::pin(self.open(Protocol::Http2, None, target, opened)).await;
         }
-        // Another request has just tried in vain: to a host that is silent for ten seconds, a hundred requests would
-        // otherwise wait in line for a quarter of an hour.
+        // Another request just failed to connect; its error applies to this one too. Otherwise a hundred requests to
+        // a silent host would wait ten seconds each, one after the other.
         if self.attempts.load(Ordering::Relaxed) > attempts
             && let Some(failure) = &*failure
         {
             return Err(failure.clone());
         }
-        // Boxed: opening takes kilobytes of state, which no other request should carry around.
+        // Boxed: opening needs kilobytes of state, which other requests should not carry.
         let lease = Box::pin(self.open(Protocol::Http2, None, target, opened)).await;
         *failure = lease.as_ref().err().cloned();
         self.attempts.fetch_add(1, Ordering::Relaxed);
         lease
     }
 
-    /// A place on a connection that others use as well, or one that is as good.
+    /// A slot on a shared connection, or on an idle HTTP/1.1 connection if the server has no HTTP/2.
     fn find_shared(&self, generation: u64) -> Option<Lease> {
         let mut connections = self.lock();
-        connections.forget_useless(generation);
+        connections.remove_unusable(generation);
         if let Some(stream) = connections.http2.iter().find_map(Http2::lease) {
             return Some(Lease::Shared(stream));
         }
@@ -245,14 +245,14 @@ impl Pool {
 
     fn find_single(&self, generation: u64) -> Option<Lease> {
         let mut connections = self.lock();
-        connections.forget_useless(generation);
+        connections.remove_unusable(generation);
         connections.idle.pop().map(Lease::Single)
     }
 
     async fn open(
         &self,
         best: Protocol,
-        place: Option<OwnedSemaphorePermit>,
+        permit: Option<OwnedSemaphorePermit>,
         target: &Target,
         opened: &mut Option<Opening>,
     ) -> Result<Lease, TransportError> {
@@ -279,7 +279,7 @@ impl Pool {
                 let begun = http1::handshake(TokioIo::new(io)).await;
                 let (sender, connection) = begun.map_err(|error| fail(error.into()))?;
                 let refusal = Arc::new(OnceLock::new());
-                tokio::spawn(see_out(connection.with_upgrades(), refusal.clone()));
+                tokio::spawn(drive(connection.with_upgrades(), refusal.clone()));
                 if best == Protocol::Http2 {
                     self.lock().http1_only = true;
                 }
@@ -287,7 +287,7 @@ impl Pool {
                     sender,
                     refusal,
                     generation,
-                    _place: place,
+                    _permit: permit,
                 }))
             }
         }
@@ -311,8 +311,8 @@ impl Pool {
         let host = self.host();
         request.headers_mut().entry(header::HOST).or_insert(host);
         *request.uri_mut() = origin_form(request.uri());
-        // The last answer has been read, but the connection's own task may not have noticed yet. Should the
-        // connection be gone, the attempt below says so and gives the request back.
+        // The last response was read, but the connection's task may not have noticed yet. If the connection is gone,
+        // the attempt below fails and returns the request.
         let _ = single.sender.ready().await;
         let mut error = match single.sender.try_send_request(request.map(Full::new)).await {
             Ok(response) => {
@@ -357,8 +357,8 @@ impl Pool {
 }
 
 impl Connections {
-    /// Lets go of connections that have closed, or were made with outdated certificates.
-    fn forget_useless(&mut self, generation: u64) {
+    /// Drops connections that are closed, or were opened with outdated certificates.
+    fn remove_unusable(&mut self, generation: u64) {
         self.http2
             .retain(|connection| connection.generation >= generation && !connection.is_closed());
         self.idle
@@ -367,7 +367,7 @@ impl Connections {
 }
 
 impl SingleLease {
-    /// The response has been read to the end: the connection can take another request.
+    /// The response was read to the end: the connection can take another request.
     pub(super) fn give_back(self) {
         let Some(connections) = self.connections.upgrade() else {
             return;
@@ -382,7 +382,7 @@ impl SingleLease {
     }
 }
 
-/// HTTP/1.1 sends the path alone; the host has a header of its own.
+/// HTTP/1.1 sends only the path; the host is a header.
 fn origin_form(uri: &Uri) -> Uri {
     match uri.path_and_query() {
         Some(path) => Uri::from(path.clone()),
@@ -390,8 +390,9 @@ fn origin_form(uri: &Uri) -> Uri {
     }
 }
 
-/// Sees a connection to its end. Its requests learn of errors themselves, but for this one.
-async fn see_out(connection: impl Future<Output = hyper::Result<()>>, refusal: Arc<OnceLock<String>>) {
+/// Drives a connection to its end. Requests receive their own errors, except TLS errors, which are stored in
+/// `refusal`.
+async fn drive(connection: impl Future<Output = hyper::Result<()>>, refusal: Arc<OnceLock<String>>) {
     if let Err(error) = connection.await {
         tracing::debug!(error = %chain(&error), "connection ended");
         if let Some(error) = tls_refusal(&error) {

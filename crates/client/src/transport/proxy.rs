@@ -1,5 +1,4 @@
-//! Through a proxy: `CONNECT` for HTTP proxies, RFC 1928 and 1929 for SOCKS 5. What comes out is a byte stream to
-//! the server behind it.
+//! Opens a tunnel through a proxy: `CONNECT` for HTTP proxies, RFC 1928 and 1929 for SOCKS 5.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,15 +8,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::connector::Io;
 use crate::config::ProxyLogin;
 
-/// The longest answer to `CONNECT` that is read; a longer one is not an answer to `CONNECT`.
+/// The limit on a proxy's response to `CONNECT`.
 const MAX_ANSWER: usize = 8 << 10;
 
-/// The three kinds of addresses in SOCKS 5.
+/// The address types of SOCKS 5.
 const IPV4: u8 = 1;
 const NAME: u8 = 3;
 const IPV6: u8 = 4;
 
-/// Asks an HTTP proxy for a tunnel.
+/// Requests a tunnel from an HTTP proxy.
 pub(super) async fn connect(io: &mut dyn Io, address: &str, login: Option<&ProxyLogin>) -> io::Result<()> {
     let mut request = format!("CONNECT {address} HTTP/1.1\r\nHost: {address}\r\n").into_bytes();
     if let Some(ProxyLogin::Header(value)) = login {
@@ -36,7 +35,7 @@ pub(super) async fn connect(io: &mut dyn Io, address: &str, login: Option<&Proxy
     }
 }
 
-/// Reads up to the empty line and not one byte more: what follows belongs to the server behind.
+/// Reads up to the empty line and no further: the following bytes belong to the server.
 async fn read_head(io: &mut dyn Io) -> io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -48,7 +47,7 @@ async fn read_head(io: &mut dyn Io) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
-/// Asks a SOCKS 5 proxy for a connection; the proxy looks the name up.
+/// Requests a connection from a SOCKS 5 proxy, which resolves the name.
 pub(super) async fn socks5(
     io: &mut dyn Io,
     host: &str,
@@ -67,12 +66,12 @@ pub(super) async fn socks5(
     let mut chosen = [0; 2];
     io.read_exact(&mut chosen).await?;
     if chosen != [VERSION, method] {
-        return Err(refused("it wants another way to log in".to_owned()));
+        return Err(refused("it requires another authentication method".to_owned()));
     }
     if let Some((username, password)) = login {
         socks5_login(io, username, password).await?;
     }
-    // CONNECT.
+    // The `CONNECT` command.
     let mut request = vec![VERSION, 1, 0];
     put_address(&mut request, host)?;
     request.extend_from_slice(&port.to_be_bytes());
@@ -93,7 +92,7 @@ async fn socks5_login(io: &mut dyn Io, username: &str, password: &str) -> io::Re
     }
 }
 
-/// The verdict, then an address of one of three kinds that is of no use to us.
+/// Reads the result code and the bound address, which is ignored.
 async fn socks5_answer(io: &mut dyn Io) -> io::Result<()> {
     let mut head = [0; 4];
     io.read_exact(&mut head).await?;
@@ -145,7 +144,7 @@ mod tests {
     use super::*;
     use crate::Secret;
 
-    /// Plays the proxy: what it reads must be `expected`, then it answers and relays nothing.
+    /// Plays the proxy: its input must be `expected`; it answers and relays nothing.
     async fn check(
         script: &[(&[u8], &[u8])],
         ask: impl AsyncFnOnce(&mut dyn Io) -> io::Result<()>,

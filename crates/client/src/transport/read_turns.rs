@@ -1,8 +1,8 @@
-//! A byte stream that is read in turns with whoever uses the bytes.
+//! A byte stream that yields after a fixed number of bytes, so that the bytes are used while the rest arrives.
 //!
-//! An HTTP/2 connection reads for as long as there is something to read. A long list would be read up to its stream's
-//! window before anybody looks at it: the server would then have to wait, and the bytes would have left the processor's
-//! caches. After [`TURN`] bytes the reader gives way.
+//! An HTTP/2 connection reads as long as there is input. A long list would fill its stream's window before its reader
+//! runs: the server would then stall, and the bytes would have left the CPU caches. After [`TURN`] bytes the
+//! connection's task yields.
 
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes that are read before others get their turn.
+/// The number of bytes read before the task yields.
 const TURN: usize = 256 << 10;
 
 /// A byte stream; writes are passed through.
@@ -35,7 +35,8 @@ impl<IO: AsyncRead + Unpin> AsyncRead for ReadTurns<IO> {
         let this = &mut *self;
         if this.left == 0 {
             this.left = TURN;
-            // Polled again once its thread has run the tasks that are ready. A wake-up would wake another thread.
+            // Polled again after the ready tasks of this thread. Waking the task directly could move it to another
+            // thread.
             let _ = pin!(tokio::task::yield_now()).poll(context);
             return Poll::Pending;
         }
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_long_answer_is_read_in_turns() {
+    async fn a_long_response_is_read_in_turns() {
         let bytes = vec![0; 2 * TURN + 1];
         let mut stream = ReadTurns::new(&bytes[..]);
         assert_eq!(read_turn(&mut stream).await, TURN);
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_that_gives_way_is_polled_again() {
+    async fn a_reader_that_yields_is_polled_again() {
         let mut stream = ReadTurns::new(tokio::io::repeat(0));
         let mut bytes = vec![0; 2 * TURN];
         tokio::io::AsyncReadExt::read_exact(&mut stream, &mut bytes)

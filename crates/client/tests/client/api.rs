@@ -101,7 +101,7 @@ fn client(server: &Server) -> Client {
 }
 
 #[tokio::test]
-async fn each_verb_asks_for_the_right_thing() {
+async fn each_verb_sends_its_method_path_and_options() {
     let object = || crate::support::json(200, config_map("a", 1));
     let server = Server::new((0..8).map(|_| object()));
     let api = client(&server).api::<ConfigMap>().namespace("ns");
@@ -153,7 +153,7 @@ async fn each_verb_asks_for_the_right_thing() {
 }
 
 #[tokio::test]
-async fn built_in_kinds_ask_for_protobuf_and_read_both() {
+async fn built_in_kinds_request_protobuf_and_decode_both_encodings() {
     let server = Server::new([
         protobuf(&config_map("a", 1)),
         crate::support::json(200, config_map("a", 1)),
@@ -169,7 +169,7 @@ async fn built_in_kinds_ask_for_protobuf_and_read_both() {
 }
 
 #[tokio::test]
-async fn bodies_are_json_unless_protobuf_is_asked_for() {
+async fn bodies_are_json_unless_protobuf_is_enabled() {
     let answers = (0..2).map(|_| protobuf(&config_map("a", 1)));
     let server = Server::new(answers);
     let api = client(&server).api::<ConfigMap>().namespace("ns");
@@ -193,7 +193,7 @@ async fn bodies_are_json_unless_protobuf_is_asked_for() {
 }
 
 #[tokio::test]
-async fn typed_writes_state_the_type_that_a_struct_does_not() {
+async fn typed_writes_add_a_missing_type() {
     let answers = (0..3).map(|_| crate::support::json(200, config_map("a", 1)));
     let server = Server::new(answers);
     let api = client(&server).api::<ConfigMap>().namespace("ns");
@@ -215,7 +215,7 @@ async fn typed_writes_state_the_type_that_a_struct_does_not() {
 }
 
 #[tokio::test]
-async fn a_type_that_an_object_states_is_sent_as_it_is() {
+async fn a_type_in_the_object_is_sent_unchanged() {
     let server = Server::new([crate::support::json(200, config_map("a", 1))]);
     let api = client(&server).api::<Typed>().namespace("ns");
     let stated = json!({"metadata": {"name": "a"}, "kind": "Other", "apiVersion": "v2"});
@@ -225,7 +225,7 @@ async fn a_type_that_an_object_states_is_sent_as_it_is() {
 }
 
 #[tokio::test]
-async fn other_kinds_ask_for_json() {
+async fn custom_kinds_request_json() {
     let widget = json!({"apiVersion": "acme.example/v1", "kind": "Widget", "metadata": {"name": "a"}});
     let server = Server::new([crate::support::json(200, widget)]);
     let api = client(&server)
@@ -269,7 +269,7 @@ async fn find_tells_absence_from_failure() {
 }
 
 #[tokio::test]
-async fn names_that_lead_elsewhere_are_not_sent() {
+async fn names_with_path_separators_are_rejected() {
     let server = Server::default();
     let api = client(&server).api::<ConfigMap>().namespace("ns");
     let error = api.get("../secrets/a").await.unwrap_err();
@@ -281,7 +281,7 @@ async fn names_that_lead_elsewhere_are_not_sent() {
 }
 
 #[tokio::test]
-async fn lists_read_the_same_in_both_encodings() {
+async fn lists_decode_equally_in_both_encodings() {
     let whole = list(vec![config_map("a", 1), config_map("b", 2)], "");
     let server = Server::new([protobuf(&whole), crate::support::json(200, whole)]);
     let api = client(&server).api::<ConfigMap>().namespace("ns");
@@ -296,7 +296,7 @@ async fn lists_read_the_same_in_both_encodings() {
 }
 
 #[tokio::test]
-async fn one_bad_item_does_not_spoil_a_list() {
+async fn an_undecodable_item_does_not_fail_a_list() {
     let items = json!([config_map("a", 1), {"metadata": {"name": 7}}, config_map("b", 2)]);
     let server = Server::new([crate::support::json(
         200,
@@ -320,7 +320,11 @@ async fn a_typed_list_decodes_item_by_item() {
     let list = api.list().await.unwrap();
     assert_eq!((list.len(), list.is_empty()), (4, false));
     assert_eq!(list.head.continue_token, "more");
-    assert_eq!(list.objects().len(), 3, "what is no object at all has no header");
+    assert_eq!(
+        list.objects().len(),
+        3,
+        "an item that is not an object has no header"
+    );
     let check = |items: Vec<Result<Strict, Error>>, first_error: &str| {
         let text = |item: Result<Strict, Error>| match item {
             Ok(map) => map.metadata["name"].to_string(),
@@ -361,7 +365,7 @@ async fn a_typed_list_decodes_item_by_item() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_such_struct_says_what_was_asked() {
+async fn a_decoding_error_names_the_request() {
     let mut map = config_map("a", 1);
     map["data"]["a"] = json!(1);
     let answers = (0..3).map(|_| crate::support::json(200, map.clone()));
@@ -423,7 +427,7 @@ fn cuts(whole: &Value) -> Vec<Cut> {
 }
 
 #[tokio::test]
-async fn a_list_cut_at_any_byte_is_an_error_after_what_was_whole() {
+async fn a_truncated_list_yields_its_complete_items_then_an_error() {
     for cut in cuts(&list(vec![config_map("a", 1), config_map("b", 2)], "")) {
         let (stream, sender) = crate::support::streamed(cut.content_type);
         let server = Server::new([stream]);
@@ -446,13 +450,13 @@ async fn a_list_cut_at_any_byte_is_an_error_after_what_was_whole() {
         let place = format!("{} cut at {}", cut.content_type, cut.rest.len());
         let whole_names = ["a", "b"];
         assert_eq!(names, whole_names[..names.len()], "{place}");
-        let error = end.unwrap_or_else(|| panic!("{place} was taken for whole"));
+        let error = end.unwrap_or_else(|| panic!("{place} was accepted as complete"));
         assert_eq!(error.is_connection_lost(), cut.is_broken, "{place}: {error}");
     }
 }
 
 #[tokio::test]
-async fn an_object_cut_at_any_byte_is_an_error() {
+async fn a_truncated_object_is_an_error() {
     for cut in cuts(&config_map("a", 1)) {
         let (stream, sender) = crate::support::streamed(cut.content_type);
         let server = Server::new([stream]);
@@ -479,7 +483,7 @@ async fn an_object_cut_at_any_byte_is_an_error() {
 }
 
 #[tokio::test]
-async fn html_with_a_good_status_is_named() {
+async fn html_with_status_200_is_an_error_that_shows_it() {
     let server = Server::new([answer(
         200,
         &[("content-type", "text/html")],
@@ -532,7 +536,7 @@ async fn an_answer_without_a_type_is_json() {
 }
 
 #[tokio::test]
-async fn metadata_is_asked_for_alone() {
+async fn metadata_clients_request_partial_objects() {
     let partial = json!({
         "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "9"},
         "items": [{"metadata": {"name": "a", "namespace": "ns"}}],
@@ -561,7 +565,7 @@ async fn metadata_is_asked_for_alone() {
 
 /// The same, with the answer split at any byte.
 #[tokio::test]
-async fn whole_objects_in_place_of_metadata_are_known_however_they_arrive() {
+async fn whole_objects_instead_of_metadata_are_detected_in_any_chunking() {
     // Items of built-in lists do not state their type.
     let body =
         r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"a"}}]}"#;
@@ -582,7 +586,7 @@ async fn whole_objects_in_place_of_metadata_are_known_however_they_arrive() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_no_json_ends_with_its_first_error() {
+async fn a_list_with_invalid_json_ends_with_its_first_error() {
     let body = r#"{"kind":"ConfigMapList","apiVersion":"v1","items":[{"metadata":{"name":"a"}} oops {}]}"#;
     let server = Server::new(
         (0..2).map(|_| crate::support::answer(200, &[("content-type", "application/json")], body)),
@@ -647,7 +651,7 @@ async fn a_pager_turns_pages() {
 }
 
 #[tokio::test]
-async fn an_expired_token_goes_on_behind_the_last_object() {
+async fn an_expired_token_continues_after_the_last_object() {
     let server = Server::new([
         crate::support::json(200, list(vec![config_map("a", 1)], "t1")),
         failure(410, "Expired", json!({"continue": "t2"})),
@@ -695,7 +699,7 @@ async fn a_collected_list_is_of_one_state() {
                 "GET /api/v1/configmaps?continue=t1&limit=1",
                 "GET /api/v1/configmaps?resourceVersion=0",
             ],
-            "everything at once, at the version asked for"
+            "everything in one page, at the requested version"
         );
     }
     // A start with an expired token also lists everything.
@@ -715,7 +719,7 @@ async fn a_collected_list_is_of_one_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conflicts_are_tried_again_five_times() {
+async fn conflicts_are_retried_five_times() {
     let conflict = || failure(409, "Conflict", json!({}));
     let server = Server::new([
         conflict(),
@@ -735,7 +739,7 @@ async fn conflicts_are_tried_again_five_times() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_has_the_time_it_is_given() {
+async fn a_request_uses_its_own_timeout() {
     let (silent, _keep) = crate::support::streamed("application/json");
     let server = Server::new([silent]);
     let api = client(&server).api::<ConfigMap>().timeout(Duration::from_secs(7));
@@ -745,7 +749,7 @@ async fn a_request_has_the_time_it_is_given() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_that_is_followed_has_no_end_of_its_own() {
+async fn a_followed_log_has_no_timeout() {
     let (stream, lines) = crate::support::streamed("text/plain");
     let (short, no_lines) = crate::support::streamed("text/plain");
     let server = Server::new([stream, short]);
@@ -767,7 +771,7 @@ async fn a_log_that_is_followed_has_no_end_of_its_own() {
         assert_eq!(
             log.chunk().await.unwrap().unwrap(),
             line,
-            "as soon as it is there"
+            "each chunk as soon as it arrives"
         );
     }
     drop(lines);

@@ -78,7 +78,7 @@ fn an_explicit_file_must_exist() {
 }
 
 #[test]
-fn the_list_wins_over_the_home_directory_and_its_first_file_over_the_others() {
+fn kubeconfig_files_take_precedence_over_the_home_directory_in_order() {
     let home = Home::new();
     home.write(
         ".kube/config",
@@ -131,7 +131,7 @@ fn the_list_wins_over_the_home_directory_and_its_first_file_over_the_others() {
 
 /// A context whose cluster and user are in no file.
 #[test]
-fn a_context_may_point_at_what_the_command_line_brings() {
+fn a_context_without_entries_is_completed_by_the_command_line() {
     let home = Home::new();
     let context = json!({"cluster": "gone", "user": "gone", "namespace": "n"});
     let there = json!({"name": "there", "cluster": {"server": "https://a"}});
@@ -170,12 +170,12 @@ fn a_context_may_point_at_what_the_command_line_brings() {
     assert_eq!(
         error.unwrap_err().to_string(),
         unknown("user", "none"),
-        "what is asked for by name must be there"
+        "an entry requested by name must exist"
     );
 }
 
 #[test]
-fn a_key_without_a_certificate_is_passed_over() {
+fn a_key_without_a_certificate_is_ignored() {
     let home = Home::new();
     let user = json!({"client-key": "key", "token": "t"});
     home.write(
@@ -330,7 +330,7 @@ fn relative_paths_start_at_their_file() {
 }
 
 #[test]
-fn a_token_beside_a_token_file_is_for_want_of_the_file() {
+fn a_token_beside_a_token_file_is_the_fallback() {
     let home = Home::new();
     let user = json!({"token": "fallback", "tokenFile": "/no/such/token"});
     home.write(
@@ -394,7 +394,7 @@ fn a_server_alone_needs_no_file() {
 }
 
 #[test]
-fn a_server_without_a_scheme_has_tls_where_certificates_are_named() {
+fn a_server_without_a_scheme_uses_tls_if_certificates_are_configured() {
     let check = |more: Value, expected: &str| {
         let home = Home::new();
         let mut cluster = json!({"server": "kube:6443"});
@@ -411,7 +411,7 @@ fn a_server_without_a_scheme_has_tls_where_certificates_are_named() {
 }
 
 #[test]
-fn the_environment_keeps_its_values_to_itself() {
+fn the_environment_does_not_print_values() {
     let options = Home::new().options(&[("AWS_SECRET_ACCESS_KEY", "hunter2")]);
     let shown = format!("{options:?}");
     assert!(shown.contains("AWS_SECRET_ACCESS_KEY"), "{shown}");
@@ -462,7 +462,7 @@ fn a_pod_uses_its_service_account() {
     assert_eq!(
         home.load(&variables).unwrap().namespace,
         "prod",
-        "a file that leads nowhere does not count"
+        "a file without a current context is ignored"
     );
     let error = home.load(&[]).unwrap_err().to_string();
     assert_eq!(error, "no current context is set; there are: x");
@@ -470,12 +470,12 @@ fn a_pod_uses_its_service_account() {
     assert_eq!(
         home.load(&variables).unwrap().server.host(),
         Some("a"),
-        "a file wins"
+        "a file takes precedence"
     );
 }
 
 #[test]
-fn nothing_anywhere_says_where_it_looked() {
+fn a_missing_configuration_names_the_tried_paths() {
     let home = Home::new();
     assert_eq!(
         home.load(&[]).unwrap_err().to_string(),
@@ -487,7 +487,7 @@ fn nothing_anywhere_says_where_it_looked() {
 }
 
 #[test]
-fn plugins_learn_about_the_cluster_if_they_ask() {
+fn plugins_receive_the_cluster_information_on_request() {
     let home = Home::new();
     home.write(".kube/ca", "pem");
     home.write(

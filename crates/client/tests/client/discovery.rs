@@ -127,7 +127,7 @@ async fn names_of_every_kind_find_their_resource() {
 }
 
 #[tokio::test]
-async fn a_second_look_costs_two_small_answers() {
+async fn a_second_discovery_is_revalidated_by_etag() {
     let unchanged = || answer(304, &[], "");
     let server = server([unchanged(), unchanged()]);
     let discovery = discovery(&server);
@@ -142,7 +142,7 @@ async fn a_second_look_costs_two_small_answers() {
 }
 
 #[tokio::test]
-async fn an_unknown_name_makes_it_ask_again_once() {
+async fn an_unknown_name_refreshes_discovery_once() {
     let server = server([answer(304, &[], ""), answer(304, &[], "")]);
     let discovery = discovery(&server);
     let error = discovery.resource("gizmos").await.unwrap_err();
@@ -297,7 +297,7 @@ async fn discovery_does_not_wait_for_the_rate_limit() {
 }
 
 #[tokio::test]
-async fn who_may_not_see_one_half_gets_the_other() {
+async fn a_forbidden_tree_counts_as_empty() {
     let forbidden = || {
         let status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -316,7 +316,7 @@ async fn who_may_not_see_one_half_gets_the_other() {
 
 /// A server whose list of groups has not changed, but one of them answers again.
 #[tokio::test]
-async fn what_failed_is_asked_for_again() {
+async fn failed_groups_are_requested_again() {
     let groups = json!({"kind": "APIGroupList", "groups": [{"name": "acme.example", "versions": [{"version": "v1"}]}]});
     let headers = [("content-type", "application/json"), ("etag", "\"g1\"")];
     let widgets = json!([{"name": "widgets", "kind": "Widget", "verbs": []}]);
@@ -334,7 +334,7 @@ async fn what_failed_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn the_server_says_its_version() {
+async fn the_server_version_is_read() {
     let server = Server::new([crate::support::json(
         200,
         json!({"major": "1", "minor": "37", "emulationMinor": "36", "gitVersion": "v1.37.0"}),

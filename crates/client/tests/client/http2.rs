@@ -69,7 +69,7 @@ async fn send(client: &Client, method: Method, body: Vec<u8>) -> Result<String, 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_stream_is_repeated_whatever_its_verb() {
+async fn a_refused_stream_is_retried_for_every_verb() {
     let (client, connections) = client(|_, mut server| async move {
         let (_, mut refused) = next(&mut server).await;
         refused.send_reset(Reason::REFUSED_STREAM);
@@ -82,12 +82,12 @@ async fn a_refused_stream_is_repeated_whatever_its_verb() {
 }
 
 #[tokio::test]
-async fn a_credential_is_sent_in_full_once() {
+async fn a_credential_is_indexed_by_hpack() {
     let (client, _) = client(|_, mut server| async move {
         let (request, mut to) = next(&mut server).await;
         let credential = &request.headers()[AUTHORIZATION];
-        let remembered = !credential.is_sensitive() && credential == "Bearer long";
-        answer(&mut to, 200, if remembered { "remembered" } else { "forgotten" });
+        let indexed = !credential.is_sensitive() && credential == "Bearer long";
+        answer(&mut to, 200, if indexed { "indexed" } else { "never indexed" });
         finish(server).await;
     });
     let mut request = Request::new(Bytes::new());
@@ -95,11 +95,11 @@ async fn a_credential_is_sent_in_full_once() {
     credential.set_sensitive(true);
     request.headers_mut().insert(AUTHORIZATION, credential);
     let answer = client.send(request, &SendOptions::default()).await.unwrap();
-    assert_eq!(answer.into_body().collect(64).await.unwrap(), "remembered");
+    assert_eq!(answer.into_body().collect(64).await.unwrap(), "indexed");
 }
 
 #[tokio::test]
-async fn a_broken_stream_is_not_repeated_where_that_could_do_harm() {
+async fn a_broken_write_is_not_retried() {
     let (client, _) = client(|_, mut server| async move {
         let (_, mut broken) = next(&mut server).await;
         broken.send_reset(Reason::INTERNAL_ERROR);
@@ -110,7 +110,7 @@ async fn a_broken_stream_is_not_repeated_where_that_could_do_harm() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_goodbye_keeps_its_streams_and_gets_no_others() {
+async fn goaway_finishes_open_streams_and_stops_new_ones() {
     let goodbye = Arc::new(Notify::new());
     let told = goodbye.clone();
     let (client, connections) = client(move |number, mut server| {
@@ -140,7 +140,7 @@ async fn a_server_that_says_goodbye_keeps_its_streams_and_gets_no_others() {
     assert_eq!(
         body.collect(1 << 10).await.unwrap(),
         "two",
-        "what was begun is finished"
+        "open streams are finished"
     );
     assert_eq!(send(&client, Method::POST, Vec::new()).await.unwrap(), "one two");
     assert_eq!(connections.load(Ordering::SeqCst), 2);
@@ -164,7 +164,7 @@ async fn an_answer_may_come_before_the_request_is_read() {
 }
 
 #[tokio::test]
-async fn a_large_request_leaves_as_the_server_makes_room() {
+async fn a_large_request_respects_flow_control() {
     const LENGTH: usize = 1 << 20;
     let (client, _) = client(|_, mut server| async move {
         let (request, mut response) = next(&mut server).await;
@@ -189,7 +189,7 @@ async fn a_large_request_leaves_as_the_server_makes_room() {
 }
 
 #[tokio::test]
-async fn headers_about_a_connection_stay_here() {
+async fn connection_specific_headers_are_not_sent() {
     let (client, _) = client(|_, mut server| async move {
         let (request, mut response) = next(&mut server).await;
         assert!(!request.headers().contains_key("connection"));
@@ -208,7 +208,7 @@ async fn headers_about_a_connection_stay_here() {
 }
 
 #[tokio::test]
-async fn the_connection_closes_when_nobody_uses_it_any_more() {
+async fn an_unused_connection_is_closed() {
     let closed = Arc::new(Notify::new());
     let tell = closed.clone();
     let (client, _) = client(move |_, mut server| {
@@ -226,7 +226,7 @@ async fn the_connection_closes_when_nobody_uses_it_any_more() {
 }
 
 #[tokio::test]
-async fn requests_made_together_leave_together() {
+async fn concurrent_requests_share_writes() {
     const REQUESTS: usize = 16;
     let writes = Arc::new(AtomicUsize::new(0));
     let counted = writes.clone();

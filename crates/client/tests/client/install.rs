@@ -62,7 +62,7 @@ async fn install(server: &Server) -> Result<(), InstallError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_served_version_is_waited_for_until_discovery_lists_it() {
+async fn installation_waits_until_discovery_lists_every_served_version() {
     let (watch, events) = streamed("application/json");
     let event = json!({"type": "MODIFIED", "object": established()});
     events.send(Ok(format!("{event}\n").into())).unwrap();

@@ -128,7 +128,7 @@ async fn a_command_is_run_and_its_end_is_known() {
 }
 
 #[tokio::test]
-async fn a_running_process_is_joined() {
+async fn attach_connects_to_the_running_process() {
     let success = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
     let script = vec![message(1, "said"), message(3, &success.to_string())];
     let (pods, heard) = pods("v5.channel.k8s.io", script);
@@ -161,14 +161,14 @@ async fn a_running_process_is_joined() {
 }
 
 #[tokio::test]
-async fn older_servers_cannot_end_an_input() {
+async fn older_servers_cannot_close_the_input() {
     let (pods, _heard) = pods("v4.channel.k8s.io", Vec::new());
     let (mut input, _output) = pods.exec("a", &options()).await.unwrap();
     let error = input.close_input().await.unwrap_err();
     assert!(
         error
             .to_string()
-            .ends_with("the server only speaks v4.channel.k8s.io, which cannot end an input")
+            .ends_with("the server only speaks v4.channel.k8s.io, which cannot close the input")
     );
 }
 
@@ -186,7 +186,7 @@ async fn another_protocol_is_refused() {
 
 /// A proxy takes the request and never answers.
 #[tokio::test(start_paused = true)]
-async fn a_handshake_that_is_not_answered_ends() {
+async fn an_unanswered_handshake_times_out() {
     let connections = std::sync::Mutex::new(Vec::new());
     let pods = pods_on(InProcess::new(move || {
         let (ours, theirs) = tokio::io::duplex(64 << 10);

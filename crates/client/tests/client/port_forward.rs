@@ -109,7 +109,7 @@ async fn bytes_go_both_ways() {
 }
 
 #[tokio::test]
-async fn the_pods_end_is_the_end() {
+async fn reading_ends_when_the_pod_closes_the_connection() {
     let (pods, _node) = pods(|mut node: Node| async move {
         node.greet(80).await;
         node.say(0, b"bye").await;
@@ -123,7 +123,7 @@ async fn the_pods_end_is_the_end() {
 }
 
 #[tokio::test]
-async fn what_went_wrong_is_told() {
+async fn errors_of_the_node_are_returned() {
     async fn check(messages: &'static [&'static [u8]], expected: &str) {
         let (pods, _node) = pods(move |mut node: Node| async move {
             for message in messages {

@@ -31,7 +31,7 @@ fn recordings() -> Vec<(PathBuf, Value)> {
         .collect()
 }
 
-/// The bytes of a recorded body; `None` where they were not kept.
+/// The bytes of a recorded body; `None` if they were not recorded.
 fn bytes(body: &Value) -> Option<Bytes> {
     if let Some(text) = body["base64"].as_str() {
         return Some(STANDARD.decode(text).unwrap().into());
@@ -104,7 +104,7 @@ fn same(object: &Object, recorded: &Value, list: &Value, context: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_mean_what_was_recorded() {
+async fn recorded_failures_decode_to_their_status() {
     let mut count = 0;
     for (path, recording) in recordings() {
         for step in recording["steps"].as_array().unwrap() {

@@ -40,7 +40,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 #[tokio::test]
-async fn any_path_gives_raw_bytes() {
+async fn get_raw_returns_the_body_of_any_path() {
     let server = Server::new([answer(200, &[], "{\"major\":\"1\"}")]);
     let client = server.client(unlimited());
     assert_eq!(
@@ -84,7 +84,7 @@ async fn failures_carry_status_verb_and_url() {
 }
 
 #[tokio::test]
-async fn answers_of_other_servers_are_told_apart() {
+async fn answers_of_other_servers_are_recognized() {
     async fn check(script: Answer, expected: &str) {
         let server = Server::new([script]);
         let error = text(&server.client(unlimited()), Method::GET, "/api")
@@ -110,7 +110,7 @@ async fn answers_of_other_servers_are_told_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_when_is_asked_again() {
+async fn a_server_with_retry_after_is_retried() {
     let busy = || answer(429, &[("retry-after", "2")], "busy");
     let server = Server::new([busy(), busy(), answer(200, &[], "done")]);
     let begun = Instant::now();
@@ -138,7 +138,7 @@ async fn after_ten_repeats_the_error_is_returned_with_the_one_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_may_name_a_date_to_be_asked_again() {
+async fn retry_after_may_be_a_date() {
     let server = Server::new([
         answer(503, &[("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT")], "busy"),
         answer(200, &[], "done"),
@@ -162,7 +162,7 @@ async fn a_failure_without_retry_after_is_final() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_connection_is_made_up_for_only_where_that_is_safe() {
+async fn only_reads_are_retried_after_a_lost_connection() {
     let server = Server::new([Answer::Cut, answer(200, &[], "done")]);
     assert_eq!(
         text(&server.client(unlimited()), Method::GET, "/x")
@@ -249,7 +249,7 @@ async fn the_default_limit_is_that_of_client_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_holds_requests_up_unless_a_limit_is_asked_for() {
+async fn by_default_there_is_no_rate_limit() {
     let server = Server::new((0..100).map(|_| answer(200, &[], "")));
     let client = server.client(ClientOptions::default());
     let begun = Instant::now();
@@ -260,7 +260,7 @@ async fn nothing_holds_requests_up_unless_a_limit_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_keep_to_the_rate_and_watches_do_not() {
+async fn watches_are_exempt_from_the_rate_limit() {
     let server = Server::new((0..8).map(|_| answer(200, &[], "")));
     let client = server.client(ClientOptions {
         rate_limit: Some(RateLimit { qps: 1.0, burst: 2 }),
@@ -285,7 +285,7 @@ async fn requests_keep_to_the_rate_and_watches_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_is_kept_and_sent() {
+async fn a_timeout_is_enforced_and_sent() {
     let (silent, _keep) = crate::support::streamed("application/json");
     let server = Server::new([silent]);
     let options = ClientOptions {
@@ -331,7 +331,7 @@ async fn a_silent_server_ends_in_a_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_peer_is_noticed_within_45_seconds() {
+async fn a_dead_peer_is_detected_within_45_seconds() {
     let connector = watchkeeper_client::InProcess::new(|| {
         let (ours, mut theirs) = tokio::io::duplex(1024);
         tokio::spawn(async move { tokio::io::copy(&mut theirs, &mut tokio::io::sink()).await });
@@ -403,7 +403,7 @@ async fn secrets_are_not_in_errors() {
 }
 
 #[tokio::test]
-async fn gzip_is_unpacked_on_the_way() {
+async fn gzip_is_decompressed() {
     use std::io::Write;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(b"hello").unwrap();
@@ -423,7 +423,7 @@ async fn gzip_is_unpacked_on_the_way() {
 }
 
 #[tokio::test]
-async fn a_path_in_front_of_every_path_is_kept() {
+async fn the_path_prefix_is_added_to_every_path() {
     let server = Server::new([answer(200, &[], "")]);
     let config = Config::new("https://rancher/k8s/clusters/c-1/".parse().unwrap());
     let client = Client::in_process_as(server.connector(), &config, unlimited()).unwrap();
@@ -490,7 +490,7 @@ async fn a_hundred_streams_share_a_connection_and_more_open_another() {
 
 /// A host that is silent for ten seconds, then refuses.
 #[tokio::test(start_paused = true)]
-async fn requests_to_a_dead_host_do_not_wait_in_line() {
+async fn requests_to_a_dead_host_share_one_failed_attempt() {
     let dials = Arc::<AtomicUsize>::default();
     let count = dials.clone();
     let connector = watchkeeper_client::InProcess::new(move || {
@@ -510,17 +510,13 @@ async fn requests_to_a_dead_host_do_not_wait_in_line() {
                 .all(|result| result.as_ref().is_err_and(Error::is_connection_refused))
         );
         assert_eq!(begun.elapsed().as_secs(), 10);
-        assert_eq!(
-            dials.load(Ordering::SeqCst),
-            round,
-            "those who come later try again"
-        );
+        assert_eq!(dials.load(Ordering::SeqCst), round, "later requests try again");
     }
 }
 
 /// A server restarted between two requests: the second one, whatever its verb, uses a new connection.
 #[tokio::test]
-async fn a_connection_that_closed_in_between_costs_nothing() {
+async fn a_connection_closed_between_requests_is_replaced() {
     let server = Server::new([answer(200, &[], "one"), answer(200, &[], "two")]);
     let serving: Arc<Mutex<Vec<tokio::task::JoinHandle<()>>>> = Arc::default();
     let (tasks, serve) = (serving.clone(), server.clone());

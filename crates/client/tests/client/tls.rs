@@ -185,7 +185,7 @@ async fn refused(config: &Config, expected: &str) {
 }
 
 #[tokio::test]
-async fn http2_is_spoken_where_the_server_has_it() {
+async fn http2_is_used_if_the_server_supports_it() {
     let authority = Authority::new("ca");
     for (protocols, version) in [
         (vec!["h2", "http/1.1"], http::Version::HTTP_2),
@@ -207,7 +207,7 @@ async fn http2_is_spoken_where_the_server_has_it() {
     }
 }
 
-/// A client whose lone requests take HTTP/1.1.
+/// A client whose single requests use HTTP/1.1.
 fn loopback_client(port: u16, authority: &Authority) -> Client {
     let options = ClientOptions {
         loopback_http1: true,
@@ -217,7 +217,7 @@ fn loopback_client(port: u16, authority: &Authority) -> Client {
 }
 
 #[tokio::test]
-async fn lone_requests_to_this_machine_take_http1_while_its_connection_is_free() {
+async fn single_requests_to_this_machine_use_http1() {
     let authority = Authority::new("ca");
     let (watched, _events) = crate::support::streamed("application/json");
     let (long, long_end) = crate::support::streamed("application/json");
@@ -244,7 +244,7 @@ async fn lone_requests_to_this_machine_take_http1_while_its_connection_is_free()
 }
 
 #[tokio::test]
-async fn a_server_on_this_machine_without_http1_is_asked_for_it_once() {
+async fn a_local_server_without_http1_is_tried_once() {
     let authority = Authority::new("ca");
     let server = Server::new((0..3).map(|_| answer(200, &[], "ok")));
     let tls = Tls {
@@ -267,7 +267,7 @@ async fn a_server_on_this_machine_without_http1_is_asked_for_it_once() {
 
 /// Ten concurrent callers, each with one request at a time: all but the first share a connection.
 #[tokio::test]
-async fn requests_that_come_in_a_crowd_share_a_connection() {
+async fn concurrent_requests_share_a_connection() {
     let authority = Authority::new("ca");
     let server = Server::new((0..100).map(|_| answer(200, &[], "ok")));
     let (port, handshakes) = Tls::new(authority.server()).serve(&server).await;
@@ -286,7 +286,7 @@ async fn requests_that_come_in_a_crowd_share_a_connection() {
 
 /// A server that closes the first connection: the next request gets a new one.
 #[tokio::test]
-async fn a_handshake_that_fails_is_told_at_once_and_tried_again_later() {
+async fn a_failed_handshake_is_reported_and_the_next_request_retries() {
     let authority = Authority::new("ca");
     let server = Server::new([answer(200, &[], "ok")]);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -306,7 +306,7 @@ async fn a_handshake_that_fails_is_told_at_once_and_tried_again_later() {
 }
 
 #[tokio::test]
-async fn a_connection_of_their_own_that_was_cut_makes_room_for_another() {
+async fn a_cut_http1_connection_is_replaced() {
     let authority = Authority::new("ca");
     let server = Server::new([Answer::Cut, answer(200, &[], "ok"), answer(200, &[], "ok")]);
     let (port, handshakes) = Tls::new(authority.server()).serve(&server).await;
@@ -329,7 +329,7 @@ async fn a_connection_of_their_own_that_was_cut_makes_room_for_another() {
 /// Once a server is known to support only HTTP/1.1, every request gets its own connection and waits for no other.
 /// This server accepts only two handshakes at a time.
 #[tokio::test]
-async fn connections_of_http1_are_opened_side_by_side() {
+async fn http1_connections_are_opened_concurrently() {
     let authority = Authority::new("ca");
     let tls = Tls {
         protocols: vec!["http/1.1"],
@@ -380,7 +380,7 @@ async fn servers_that_cannot_be_trusted_are_refused() {
 }
 
 #[tokio::test]
-async fn a_server_name_can_be_another_than_the_host() {
+async fn the_expected_server_name_can_be_configured() {
     let authority = Authority::new("ca");
     let server = Server::new([answer(200, &[], "ok")]);
     let (port, _) = Tls::new(authority.issue(&["kube.example"], |_| {}))
@@ -437,7 +437,7 @@ async fn verification_can_be_switched_off() {
 }
 
 #[tokio::test]
-async fn client_certificates_are_shown() {
+async fn client_certificates_are_sent() {
     let authority = Authority::new("ca");
     let server = Server::new([answer(200, &[], "ok")]);
     let tls = Tls {
@@ -709,11 +709,11 @@ async fn a_proxy_is_asked_for_a_tunnel() {
         "CONNECT kube.example:6443 HTTP/1.1\r\nHost: kube.example:6443\r\nProxy-Authorization: Basic dTpw\r\n\r\n"
     );
     let packed = &server.seen()[0].headers["accept-encoding"];
-    assert_eq!(packed, "gzip", "a server elsewhere may pack its answers");
+    assert_eq!(packed, "gzip", "a remote server may compress");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_proxy_that_says_nothing_ends_after_ten_seconds() {
+async fn a_silent_proxy_times_out_after_ten_seconds() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -731,7 +731,7 @@ async fn a_proxy_that_says_nothing_ends_after_ten_seconds() {
     );
 }
 
-/// The connections of a near server share a task, which ends with the runtime that opened the first of them.
+/// Connections are driven by tasks of the runtime that opened them, so they end with it.
 #[test]
 fn a_client_can_be_used_after_the_runtime_that_opened_its_connections() {
     let runtime = || {

@@ -152,7 +152,7 @@ async fn an_event_is_delivered_when_its_last_byte_has_arrived() {
 
 /// Kubernetes 1.37 compresses each event of a stream separately.
 #[tokio::test]
-async fn an_event_packed_on_its_own_is_delivered_on_its_own() {
+async fn an_event_compressed_separately_is_delivered_at_once() {
     use std::io::Write;
     for content_type in [JSON, PROTOBUF] {
         let (stream, sender) = crate::support::streamed(content_type);
@@ -212,7 +212,7 @@ async fn a_rotated_token_is_used_and_a_live_watch_goes_on() {
 }
 
 #[tokio::test]
-async fn the_request_says_what_is_wanted() {
+async fn the_request_carries_the_watch_options() {
     let (stream, _sender) = crate::support::streamed(JSON);
     let server = Server::new([stream]);
     let options = WatchOptions {
@@ -236,7 +236,7 @@ async fn the_request_says_what_is_wanted() {
 }
 
 #[tokio::test]
-async fn the_ways_to_end_are_told_apart() {
+async fn a_regular_end_an_error_event_and_a_broken_connection_are_distinguished() {
     for content_type in [JSON, PROTOBUF] {
         let added = event(content_type, "ADDED", &config_map("a", 1));
         let error = event(content_type, "ERROR", &expired());
@@ -277,7 +277,7 @@ async fn an_event_that_cannot_be_read_is_an_item_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_watch_cut_at_any_byte_has_delivered_exactly_what_was_whole() {
+async fn a_truncated_watch_delivers_exactly_its_complete_events() {
     for content_type in [JSON, PROTOBUF] {
         let events = [1, 2, 3].map(|version| event(content_type, "ADDED", &config_map("a", version)));
         let body = Bytes::from(events.concat());
@@ -349,7 +349,7 @@ fn websocket_client(messages: Vec<String>, in_order: bool) -> DynamicApi {
 }
 
 #[tokio::test]
-async fn a_watch_can_come_over_a_websocket() {
+async fn a_watch_works_over_a_websocket() {
     let line = |version| {
         let text = event(JSON, "ADDED", &config_map("a", version));
         String::from_utf8(text.to_vec()).unwrap()
