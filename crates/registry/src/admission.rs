@@ -1,5 +1,5 @@
-//! What must be true of the cluster before a write: first of all, that its namespace is there and stays. What pods take
-//! from the cluster around them, their priority and their limits, they get here too.
+//! Admission: plugins, policies and webhooks that complete or reject a write. The first check is that the namespace
+//! exists and is not terminating.
 
 mod classes;
 pub(crate) mod limit_range;
@@ -28,8 +28,9 @@ use crate::subresources::scale::scale_of;
 use crate::{Registry, metadata};
 
 impl Registry {
-    /// Looks whether somebody has written a policy or a webhook already. Who shares a store cannot know when others do.
-    pub(crate) async fn look_for_judges(&self) -> Result<(), Status> {
+    /// Checks once if policies or webhooks are stored. With a shared store they are always assumed: another server
+    /// may write them.
+    pub(crate) async fn look_for_admission_configuration(&self) -> Result<(), Status> {
         let mut may_have = self.store().is_shared();
         for kind in [
             &builtin::MUTATING_ADMISSION_POLICY_BINDING,
@@ -40,12 +41,12 @@ impl Registry {
             may_have = may_have || !self.all_values(&*self.builtin(kind)?).await?.is_empty();
         }
         if may_have {
-            self.notice_judge();
+            self.note_admission_configuration();
         }
         Ok(())
     }
 
-    /// Admits a create, or says why not.
+    /// Runs mutating plugins on a create.
     pub(crate) async fn admit_create(
         &self,
         definition: &Arc<Definition>,
@@ -54,7 +55,7 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<(), Status> {
         if definition.resource.group == GROUP {
-            self.notice_judge();
+            self.note_admission_configuration();
         }
         definition.sign(object, context.requester.as_ref());
         if definition.is_namespaced() {
@@ -72,7 +73,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Admits a new object that is in order, or says why not.
+    /// Runs validating plugins on a valid new object.
     pub(crate) async fn admit_created(
         &self,
         definition: &Definition,
@@ -97,7 +98,7 @@ impl Registry {
                 return refuse(why);
             }
         } else if let Some(spec) = definition.template_spec(object) {
-            // Nothing runs yet: the author is warned, the pods are refused.
+            // For workloads pod security only warns; their pods are rejected.
             if let Some(found) = self.find_namespace(namespace).await? {
                 warn_of_pod_security(&found, spec, context);
             }
@@ -111,7 +112,7 @@ impl Registry {
         .await
     }
 
-    /// Why the pods of a namespace may not do this; if they may, whether they should.
+    /// The pod security violation of a pod in its namespace; without one, adds the warnings.
     async fn pod_security(
         &self,
         namespace: &str,
@@ -128,8 +129,8 @@ impl Registry {
         Ok(refusal)
     }
 
-    /// The namespace that an object is in; one is in itself.
-    async fn home_of(&self, write: &AdmissionRequest<'_>) -> Result<Option<Value>, Status> {
+    /// The namespace of an object; a Namespace is in itself.
+    async fn namespace_of(&self, write: &AdmissionRequest<'_>) -> Result<Option<Value>, Status> {
         match write.namespace() {
             _ if write.is_of_namespace() => Ok(Some(write.shown().clone())),
             "" => Ok(None),
@@ -143,7 +144,7 @@ impl Registry {
         found.map(|found| found.to_value(&namespaces)).transpose()
     }
 
-    /// Admits a change, or says why not.
+    /// Runs mutating plugins on an update.
     pub(crate) async fn admit_update(
         &self,
         definition: &Definition,
@@ -156,7 +157,7 @@ impl Registry {
             .await
     }
 
-    /// Admits a changed object that is in order, or says why not.
+    /// Runs validating plugins on a valid changed object.
     pub(crate) async fn admit_updated(
         &self,
         definition: &Definition,
@@ -185,7 +186,7 @@ impl Registry {
         .await
     }
 
-    /// Admits what is posted to an object, or says why not. Webhooks may change it.
+    /// Runs admission on an object posted to a subresource. Webhooks may change it.
     pub(crate) async fn admit_posted(
         &self,
         definition: &Definition,
@@ -211,7 +212,7 @@ impl Registry {
         }
     }
 
-    /// Admits a delete, or says why not.
+    /// Runs admission plugins on a delete.
     pub(crate) fn admit_delete(&self, definition: &Definition, name: &str) -> Result<(), Status> {
         match (definition.kind.undeletable)(name) {
             Some(why) => Err(Status::forbidden(&definition.group_resource(), name, why)),
@@ -219,7 +220,7 @@ impl Registry {
         }
     }
 
-    /// The namespace must be there, and must not be going away.
+    /// The namespace must exist and must not be terminating.
     pub(crate) async fn check_namespace(
         &self,
         definition: &Definition,

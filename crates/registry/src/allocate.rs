@@ -1,13 +1,13 @@
-//! Addresses and node ports of services: each is given to one service at a time.
+//! Allocates cluster IPs and node ports of services: each belongs to one service at a time.
 //!
-//! What is taken is what the stored services have: it is read once, and a feed of the store tells what changed since, so
-//! nothing can drift, and a restart begins with a look at the store. Two creates that pick the same address at the same
-//! moment are kept apart by a lock, which is held until the service is stored.
+//! The allocated values are those of the stored services. They are read once and kept up to date by a feed of the
+//! store, so they cannot drift, and a restart simply reads them again. A lock, held until the service is stored,
+//! prevents two concurrent creates from picking the same value.
 //!
-//! That lock is of one process. If several servers share the store, whoever has picked an address creates a key for it,
-//! its *claim*, then looks once more whether anybody has got the address meanwhile, and takes the claim away when the
-//! service is stored. Of two who pick the same at the same moment one finds the claim of the other, and picks again. The
-//! claim for a service of which nobody knows whether it was stored stays until it cannot be stored any more.
+//! The lock covers one process. If several servers share the store, a server creates a key for the picked value, its
+//! *claim*, then checks again that no stored service has the value, and deletes the claim after the service is
+//! stored. Of two servers that pick the same value, one finds the other's claim and picks again. If it is unknown
+//! whether the service was stored, the claim stays until its TTL ends, when the service can no longer be stored.
 
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
@@ -26,54 +26,54 @@ use crate::definition::Definition;
 use crate::object::StoredObject;
 use crate::reader::Reader;
 
-/// Where cluster addresses come from. The first is the server's own.
+/// The range of cluster IPs. The first address belongs to the `kubernetes` service.
 pub(crate) const SERVICE_RANGE: &str = "10.0.0.0/16";
 const NETWORK: [u8; 2] = [10, 0];
-/// Where node ports come from, as Kubernetes.
+/// The range of node ports, as in Kubernetes.
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
-/// Where claims are stored, each under the address or port itself.
+/// The key prefix of claims; the address or port follows.
 const CLAIMS: &str = "/registry/watchkeeper/claims/";
-/// How long a claim lasts that nobody takes away, because its server has died or does not know what became of the
-/// service: longer than any request.
+/// The TTL of a claim that is not deleted, because its server died or does not know whether the service was stored.
+/// Longer than any request.
 const CLAIM_TTL: Duration = Duration::from_secs(120);
-/// The pause before another look at what somebody else claims, with jitter: a service is stored in a few milliseconds.
+/// The pause before a claimed value is tried again, with jitter. A service is stored in a few milliseconds.
 const CLAIM_PAUSE: Duration = Duration::from_millis(10);
-/// How often something else is picked because others claim it.
+/// The number of picks lost to other claims before the request fails.
 const MAX_CLAIMS: usize = 32;
-/// How often a random pick is tried before the range counts as full.
+/// The number of random picks before the range counts as full.
 const MAX_TRIES: usize = 10_000;
 
-/// Gives out addresses and ports, of which it knows what is taken as far as anyone has looked.
+/// Allocates addresses and ports.
 #[derive(Default)]
 pub(crate) struct Allocator {
     /// Held from picking a service's address until the service is stored.
     lock: tokio::sync::Mutex<()>,
     known: Mutex<Option<Followed>>,
-    /// What is being given out by this server, with the revisions of the claims. Only with the lock.
+    /// The claims of this server and their revisions. Accessed only with the lock held.
     claims: Mutex<HashMap<String, Revision>>,
 }
 
-/// For which service something is picked.
+/// The service that values are picked for.
 struct Picking<'a> {
-    /// The service as it is stored.
+    /// The stored service.
     own: Option<&'a Value>,
     /// Its type.
     kind: &'a str,
-    /// It will not be stored.
+    /// The request is a dry run.
     dry_run: bool,
 }
 
-/// The lock, held from picking a service's address until the service is stored.
+/// The allocator's lock, held from picking until the service is stored.
 pub(crate) struct Allocating<'a> {
     allocator: &'a Allocator,
     reader: &'a Reader,
-    /// The service may have been stored, or be stored yet.
+    /// It is unknown whether the service was stored, or will be.
     is_in_doubt: bool,
     _lock: MutexGuard<'a, ()>,
 }
 
-/// Stores an object, which something may have been picked for. It is in doubt while this is under way, or if it is given
-/// up, and afterwards if the store does not know either.
+/// Stores an object that values may have been picked for. The outcome is in doubt while the write is in progress, if
+/// it is cancelled, and afterwards if the store does not know the outcome.
 pub(crate) async fn store<T, E>(
     allocating: &mut Option<Allocating<'_>>,
     write: impl Future<Output = Result<T, E>>,
@@ -97,27 +97,27 @@ impl Drop for Allocating<'_> {
         let store = self.reader.store().clone();
         tokio::spawn(async move {
             for (key, revision) in claims {
-                // One that stays goes by itself.
+                // A claim that cannot be deleted expires.
                 let _ = store.delete(&key, revision).await;
             }
         });
     }
 }
 
-/// What is given out, and what tells of changes.
+/// The allocated values, and the feed that updates them.
 struct Followed {
     taken: Taken,
     feed: Feed,
 }
 
-/// What is given out already.
+/// Allocated values.
 #[derive(Default)]
 struct Taken {
     addresses: HashSet<String>,
     node_ports: HashSet<i64>,
 }
 
-/// What services besides one have.
+/// The values of all services but one.
 struct Others<'a> {
     all: &'a Taken,
     own: Taken,
@@ -156,7 +156,7 @@ impl Taken {
 }
 
 impl Followed {
-    /// Takes in what has changed, or says that too much has.
+    /// Applies the changes of the feed. An error means that changes were missed.
     fn catch_up(&mut self, definition: &Definition) -> Result<(), Status> {
         loop {
             let before = self.feed.position();
@@ -182,7 +182,7 @@ impl Followed {
 }
 
 impl Allocator {
-    /// Keeps others from giving out addresses.
+    /// Takes the lock.
     pub(crate) async fn lock<'a>(&'a self, reader: &'a Reader) -> Allocating<'a> {
         Allocating {
             allocator: self,
@@ -194,8 +194,8 @@ impl Allocator {
 }
 
 impl Allocating<'_> {
-    /// Completes a service with the addresses and ports it asks for or needs. `own` is the live service on an
-    /// update: what it has is not taken from it.
+    /// Allocates the addresses and ports that a service requests or needs. `own` is the live service on an update; it
+    /// keeps its values.
     pub(crate) async fn allocate(
         &self,
         definition: &Arc<Definition>,
@@ -231,7 +231,7 @@ impl Allocating<'_> {
         ))
     }
 
-    /// Completes a service with what is free.
+    /// Sets free values in a service.
     async fn pick(
         &self,
         definition: &Arc<Definition>,
@@ -252,14 +252,14 @@ impl Allocating<'_> {
             false => free_address(&taken),
         });
         match wants_ports(service, picking.kind) {
-            true if picking.dry_run => pretend_ports(service),
+            true if picking.dry_run => set_dry_run_ports(service),
             true => allocate_ports(definition, service, &taken)?,
             false => {}
         }
         Ok(())
     }
 
-    /// Claims what was picked for a service; false if somebody else has a claim on it, or has got it before the claim.
+    /// Claims the picked values; false if another server has a claim on one, or stored it before the claim.
     async fn secure(
         &self,
         definition: &Arc<Definition>,
@@ -269,7 +269,7 @@ impl Allocating<'_> {
         if !self.claim(&Taken::of(picked), picking.own).await? {
             return Ok(false);
         }
-        // Whatever was stored before the claim, by whomever, is visible after this.
+        // After this, every service stored before the claim is visible.
         self.reader
             .store()
             .refresh()
@@ -279,7 +279,7 @@ impl Allocating<'_> {
         Ok(again.is_ok())
     }
 
-    /// Claims what a service gets; false if somebody else has a claim on it.
+    /// Claims values; false if another server has a claim on one.
     async fn claim(&self, wanted: &Taken, own: Option<&Value>) -> Result<bool, Status> {
         let own = own.map(Taken::of).unwrap_or_default();
         let addresses = wanted.addresses.difference(&own.addresses).cloned();
@@ -303,7 +303,7 @@ impl Allocating<'_> {
         Ok(true)
     }
 
-    /// Learns what is given out now.
+    /// Updates the allocated values.
     async fn follow_services(&self, definition: &Arc<Definition>) -> Result<(), Status> {
         let known = &self.allocator.known;
         if let Some(followed) = known.lock().as_mut()
@@ -311,7 +311,7 @@ impl Allocating<'_> {
         {
             return Ok(());
         }
-        // The feed begins before the read: what changes in between is seen twice rather than missed.
+        // The feed starts before the read, so that a change in between is seen twice rather than missed.
         let after = self.reader.store().current_revision();
         let feed = self.reader.store().watch(&definition.prefix(""), after);
         let mut taken = Taken::default();
@@ -368,7 +368,7 @@ fn allocate_address(service: &mut Value, free: impl FnOnce() -> Option<String>) 
     if spec["clusterIPs"].as_array().is_none_or(Vec::is_empty) {
         spec["clusterIPs"] = json!([address]);
     }
-    // A headless service without a selector is backed by anything, of either family.
+    // A headless service without a selector may have endpoints of either family.
     let either = address == "None" && !has_selector;
     if spec["ipFamilyPolicy"].is_null() {
         spec["ipFamilyPolicy"] = json!(if either { "RequireDualStack" } else { "SingleStack" });
@@ -383,7 +383,7 @@ fn allocate_address(service: &mut Value, free: impl FnOnce() -> Option<String>) 
     }
 }
 
-/// Refuses what only a cluster with addresses of both families has.
+/// Rejects values that require a dual-stack cluster.
 fn check_families(definition: &Definition, service: &Value) -> Result<(), Status> {
     let spec = FieldPath::new("spec");
     let mut errors = FieldErrors::new();
@@ -413,7 +413,7 @@ fn check_families(definition: &Definition, service: &Value) -> Result<(), Status
     accept(definition, service, &errors)
 }
 
-/// Refuses an address that is taken or not ours to give.
+/// Rejects an address that is allocated or outside the range.
 fn check_address(definition: &Definition, service: &Value, taken: &Others<'_>) -> Result<(), Status> {
     let stated = service["spec"]["clusterIP"].as_str().unwrap_or_default();
     let Ok(address) = stated.parse::<Ipv4Addr>() else {
@@ -439,9 +439,9 @@ fn wants_ports(service: &Value, kind: &str) -> bool {
         || (kind == "LoadBalancer" && service["spec"]["allocateLoadBalancerNodePorts"] != false)
 }
 
-/// Gives a service that will not be stored the ports Kubernetes shows then: nothing is looked for and nothing refused, and
-/// each port follows the highest one.
-fn pretend_ports(service: &mut Value) {
+/// Sets the ports that Kubernetes shows in a dry run: nothing is allocated or rejected, and each port follows the
+/// highest one.
+fn set_dry_run_ports(service: &mut Value) {
     let ports = service.pointer_mut("/spec/ports").and_then(Value::as_array_mut);
     let Some(ports) = ports else { return };
     let mut last = ports.iter().map(node_port).max().filter(|port| *port > 0);
@@ -452,7 +452,7 @@ fn pretend_ports(service: &mut Value) {
     }
 }
 
-/// The address of the network itself, which no service has: what a service is shown with that will not be stored.
+/// The address of the network itself, which no service has. Shown in a dry run.
 fn network_address() -> String {
     let [a, b] = NETWORK;
     Ipv4Addr::new(a, b, 0, 0).to_string()
@@ -461,7 +461,7 @@ fn network_address() -> String {
 fn free_address(taken: &Others<'_>) -> Option<String> {
     let pick = || {
         let [a, b] = NETWORK;
-        // .0.0 and .255.255 are no hosts, and .0.1 is the server.
+        // .0.0 and .255.255 are not host addresses, and .0.1 is the server's.
         let host = fastrand::u16(2..u16::MAX);
         let [c, d] = host.to_be_bytes();
         Ipv4Addr::new(a, b, c, d).to_string()
@@ -517,25 +517,25 @@ fn allocate_ports(definition: &Definition, service: &mut Value, taken: &Others<'
     Ok(())
 }
 
-/// Ports of one number share one port of the nodes: DNS over TCP and over UDP.
+/// Service ports with equal numbers share a node port: DNS over TCP and over UDP.
 struct SharedPorts {
-    /// What the service states, by port number.
+    /// The node ports that the service states, by port number.
     stated: HashMap<i64, i64>,
-    /// What its ports have got so far.
+    /// The node ports allocated so far.
     given: HashMap<i64, i64>,
 }
 
-/// Which port of the nodes a service's port wants.
+/// The node port that a service port needs.
 enum Wanted {
     Any,
     This(i64),
-    /// The one that another port of its number has.
+    /// The node port of another port with the same number.
     Same(i64),
 }
 
 impl SharedPorts {
     fn new(ports: &[Value]) -> Self {
-        // The first that is stated counts for the others.
+        // The first stated node port applies to the others.
         let stated = ports.iter().rev().filter(|port| node_port(port) != 0);
         Self {
             stated: stated.map(|port| (number(port), node_port(port))).collect(),
@@ -605,12 +605,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_somebody_has_got_before_the_claim_is_not_given_again() {
+    async fn a_value_stored_before_the_claim_is_not_allocated_again() {
         let (registry, services) = registry().await;
         let mut picked = service("a");
         let allocating = registry.allocator().lock(&registry).await;
         allocating.pick(&services, &mut picked, &PICKING).await.unwrap();
-        // Somebody else, whom the lock does not keep away.
+        // Another server, to which the lock does not apply.
         drop(allocating);
         let other = service("b").to_string();
         let body = Body {
@@ -624,7 +624,7 @@ mod tests {
         assert!(!allocating.secure(&services, &picked, &PICKING).await.unwrap());
     }
 
-    /// What becomes of a write.
+    /// The outcome of a write.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Outcome {
         Stored,
@@ -633,7 +633,7 @@ mod tests {
         GivenUp,
     }
 
-    /// Whether a claim is still there when its service was written.
+    /// True if the claim still exists after the write.
     async fn is_kept(outcome: Outcome) -> bool {
         let (registry, _) = registry().await;
         let allocating = registry.allocator().lock(&registry).await;
@@ -647,17 +647,17 @@ mod tests {
             }
         };
         let written = store(&mut allocating, write, |error| *error == Outcome::Unknown);
-        // Polled once: it is done, or is given up.
+        // Polled once: the write is done or cancelled.
         let _ = written.now_or_never();
         drop(allocating);
-        // The claim is given back by a task, which is done by the time that another one has run.
+        // A task deletes the claim; it has run by the time another task has.
         tokio::spawn(async {}).await.unwrap();
         let key = format!("{CLAIMS}{PORT}");
         registry.store().get(&key, None).await.unwrap().is_some()
     }
 
     #[tokio::test]
-    async fn a_claim_is_given_back_only_when_it_is_known_what_became_of_the_service() {
+    async fn a_claim_is_deleted_only_if_the_outcome_of_the_write_is_known() {
         let check = async |outcome, kept| assert_eq!(is_kept(outcome).await, kept, "{outcome:?}");
         check(Outcome::Stored, false).await;
         check(Outcome::Refused, false).await;

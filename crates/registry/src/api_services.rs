@@ -1,4 +1,4 @@
-//! APIServices, as the aggregation layer of a server needs them: read, followed, registered and given a condition.
+//! APIServices for the aggregation layer of a server: reads, follows and registers them, and sets their condition.
 //!
 //! | label `automanaged` | meaning |
 //! |---|---|
@@ -23,26 +23,26 @@ use crate::reader::Reader;
 use crate::write::{DeleteAdmission, Managed, Proposal, Target, Write};
 use crate::{Registry, metadata};
 
-/// The label that says who looks after an APIService.
+/// The label that names the maintainer of an APIService.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 const ON_START: &str = "onstart";
 const ALWAYS: &str = "true";
 
-/// Whom managed fields name.
+/// The manager in managed fields.
 const MANAGER: &str = "kube-apiserver";
 
-/// A group version that the server itself serves.
+/// A group version that the server serves itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
     /// The group; empty for core.
     pub group: String,
     /// The version.
     pub version: String,
-    /// Where the group stands among groups: the highest first.
+    /// The priority of the group among groups, highest first.
     pub group_priority: i32,
-    /// Where the version stands in its group: the highest first.
+    /// The priority of the version within its group, highest first.
     pub version_priority: i32,
-    /// Whether custom resource definitions make it.
+    /// True if it consists of custom resources.
     pub is_custom: bool,
 }
 
@@ -80,11 +80,11 @@ impl Registration {
     }
 }
 
-/// Tells that objects of some kinds have changed.
+/// Reports changes to objects of some kinds.
 pub struct Changes(Vec<Feed>);
 
 impl Changes {
-    /// Waits for the next change. Dropping the future loses nothing. `None` if the store is closed.
+    /// Waits for the next change. Cancel safe. `None` if the store is closed.
     pub async fn next(&mut self) -> Option<()> {
         let waiting = self.0.iter_mut().map(|feed| {
             Box::pin(async move {
@@ -118,7 +118,7 @@ impl Reader {
         self.changes(&[&builtin::API_SERVICE])
     }
 
-    /// Follows what decides where services lead.
+    /// Follows Services and their endpoints, which determine the addresses of services.
     pub fn service_changes(&self) -> Result<Changes, Status> {
         self.changes(&[&builtin::SERVICE, &builtin::ENDPOINT_SLICE])
     }
@@ -131,8 +131,8 @@ impl Reader {
 }
 
 impl Registry {
-    /// Brings the APIServices that the server registers in line with what it serves. `at_start` is true once per server:
-    /// then those of built-in groups are looked at too.
+    /// Creates, corrects and deletes the APIServices of the group versions that the server serves. `at_start` is true
+    /// once per server; then those of built-in groups are included.
     pub async fn register_api_services(&self, wanted: &[Registration], at_start: bool) -> Result<(), Status> {
         let found = self.api_services().await?;
         let named = |name: &str| found.iter().find(|it| metadata::text(it, "name") == name);
@@ -168,7 +168,7 @@ impl Registry {
             .create(registration.object())
             .await
         {
-            // Another server that shares the store may have been faster.
+            // Another server that shares the store may have created it first.
             Err(status) if !status.is_already_exists() => Err(status),
             _ => Ok(()),
         }
@@ -202,8 +202,8 @@ impl Registry {
         ignore_gone(deleted.map(drop))
     }
 
-    /// Says whether an APIService can be used: its condition `Available`. One that has been replaced meanwhile, or says so
-    /// already, is left alone. The time of the last transition stays unless the status changes.
+    /// Sets the condition `Available` of an APIService, unless it has that state already or the object was replaced.
+    /// `lastTransitionTime` changes only with the status.
     pub async fn set_api_service_availability(
         &self,
         found: &Value,

@@ -1,5 +1,5 @@
-//! The body of a write: bytes in one of three formats go in, an object of the resource's kind comes out, in the form
-//! in which the server prints it.
+//! The body of a write: decodes bytes in one of three formats into an object of the resource's kind, in canonical
+//! form.
 
 mod custom;
 
@@ -26,7 +26,7 @@ pub const YAML: &str = "application/yaml";
 /// `application/vnd.kubernetes.protobuf`.
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// How a body is written, in the order a server prefers them.
+/// The format of a body, in the server's order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// `application/json`.
@@ -47,7 +47,7 @@ impl Format {
         }
     }
 
-    /// What a stream of events states as its `Content-Type`: JSON keeps its plain name for old clients.
+    /// The `Content-Type` of a watch stream. JSON has its plain name, for old clients.
     pub const fn stream_media_type(self) -> &'static str {
         match self {
             Self::Json | Self::Yaml => JSON,
@@ -59,24 +59,24 @@ impl Format {
 /// The body of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct Body<'a> {
-    /// How it is written.
+    /// The format.
     pub format: Format,
-    /// What was sent.
+    /// The bytes.
     pub bytes: &'a [u8],
 }
 
-/// A body that was read, before it is taken for an object of some kind.
+/// A decoded body whose kind is not checked yet.
 pub(crate) struct Raw {
     pub(crate) value: Value,
-    pub(crate) complaints: Vec<String>,
+    pub(crate) strict_errors: Vec<String>,
     pub(crate) is_yaml: bool,
 }
 
-/// Why a body was not read.
+/// The reason a body cannot be decoded.
 enum Unread {
-    /// It is no object, in the words of Go's readers.
+    /// It is not an object; the text is that of Go's decoders.
     Unrecognized(String),
-    /// It becomes a larger tree than the server takes.
+    /// It has more values than the server accepts.
     TooLarge,
 }
 
@@ -95,14 +95,14 @@ impl Unread {
     }
 }
 
-/// What a client hears whose body has too many values in it: 413, as for one that has too many bytes. It is well-formed,
-/// and no other request will make it smaller.
+/// The error for a body with too many values: 413, as for too many bytes. It is well-formed, and a retry would fail
+/// too.
 pub fn too_many_values() -> Status {
     Status::request_entity_too_large(format!("limit is {TREE_LIMIT} values"))
 }
 
 impl Body<'_> {
-    /// Reads the body as an object of a resource.
+    /// Decodes the body as an object of a resource.
     pub(crate) fn read(&self, definition: &Definition, context: &WriteContext) -> Result<Value, Status> {
         let unrecognized = |why: String| {
             Status::bad_request(format!(
@@ -116,7 +116,7 @@ impl Body<'_> {
         let raw = raw.map_err(|unread| unread.into_status(unrecognized))?;
         let raw = match definition.is_custom() {
             true => raw,
-            false => self.as_read_into_struct(raw),
+            false => self.merge_duplicate_keys(raw),
         };
         if definition.is_custom() {
             let shown = match self.format {
@@ -131,10 +131,10 @@ impl Body<'_> {
         object_of(self, definition, raw, context)
     }
 
-    /// Of a built-in kind, values with equal keys are read into the same field.
-    fn as_read_into_struct(&self, raw: Raw) -> Raw {
+    /// For built-in kinds, duplicate keys are merged into one field, as Go decodes into a struct.
+    fn merge_duplicate_keys(&self, raw: Raw) -> Raw {
         let grown = match self.format {
-            Format::Json if !raw.complaints.is_empty() => read_body_into_one(self.bytes),
+            Format::Json if !raw.strict_errors.is_empty() => read_body_into_one(self.bytes),
             _ => None,
         };
         match grown {
@@ -143,7 +143,7 @@ impl Body<'_> {
         }
     }
 
-    /// Reads the body as an object that is not stored: an option, a binding, a review.
+    /// Decodes the body as an object that is not stored: options, a binding, a review.
     pub(crate) fn read_as(&self, api_version: &str, kind: &str) -> Result<Value, Status> {
         let unrecognized = |why: String| {
             let shown = excerpt(self.bytes);
@@ -182,9 +182,9 @@ impl Body<'_> {
             .map_err(|error| cannot(&error))
     }
 
-    /// What strict reading refuses, in Go's order: that of the JSON, which has its keys in order where it was YAML.
-    /// `doubled` names the keys that stand twice anywhere; custom objects are read without a type first.
-    fn complaints(
+    /// The errors of strict decoding in Go's order: that of the JSON, whose keys are sorted if it was YAML. `doubled`
+    /// names the duplicate keys; custom objects are decoded without a type first.
+    fn strict_errors(
         &self,
         schema: &Schema,
         id: TypeId,
@@ -209,7 +209,7 @@ impl Body<'_> {
         }
     }
 
-    /// Reads the bytes. `wanted` is the kind of a message that does not say what it is.
+    /// Decodes the bytes. `wanted` is the kind of a protobuf message that does not state its own.
     fn read_raw(&self, wanted: (&str, &str)) -> Result<Raw, Unread> {
         match self.format {
             Format::Json => {
@@ -220,7 +220,7 @@ impl Body<'_> {
                 must_be_object(&body.value)?;
                 Ok(Raw {
                     value: body.value,
-                    complaints: texts(&body.duplicates),
+                    strict_errors: texts(&body.duplicates),
                     is_yaml: false,
                 })
             }
@@ -243,7 +243,7 @@ impl Body<'_> {
                 }
                 Ok(Raw {
                     value: message.to_value().map_err(protobuf_problem)?,
-                    complaints: Vec::new(),
+                    strict_errors: Vec::new(),
                     is_yaml: false,
                 })
             }
@@ -251,7 +251,7 @@ impl Body<'_> {
     }
 }
 
-/// Takes what was read for an object of the resource's kind.
+/// Checks that the decoded body is an object of the resource's kind.
 fn object_of(
     body: &Body<'_>,
     definition: &Definition,
@@ -265,7 +265,7 @@ fn object_of(
             .unwrap_or_default()
             .to_owned()
     };
-    // Who does not say it means what the path says.
+    // A body without a type has that of the path.
     let or = |named: String, meant: &str| if named.is_empty() { meant.to_owned() } else { named };
     let api_version = or(text("apiVersion"), &definition.api_version);
     let kind = or(text("kind"), &definition.resource.kind);
@@ -290,24 +290,27 @@ fn object_of(
     if known != definition.type_id {
         return Err(cannot(&unknown_conversion(definition, &kind)));
     }
-    let mut complaints = raw.complaints;
-    if raw.is_yaml && context.field_validation == FieldValidation::Strict && !complaints.is_empty() {
-        // Go's YAML reader reports all it found as one error.
-        complaints = vec![format!("yaml: unmarshal errors:\n  {}", complaints.join("\n  "))];
+    let mut strict_errors = raw.strict_errors;
+    if raw.is_yaml && context.field_validation == FieldValidation::Strict && !strict_errors.is_empty() {
+        // Go's YAML decoder reports all errors as one.
+        strict_errors = vec![format!(
+            "yaml: unmarshal errors:\n  {}",
+            strict_errors.join("\n  ")
+        )];
     }
-    if !complaints.is_empty() || !read.unknown.is_empty() {
-        complaints = body.complaints(&definition.schema, known, complaints, &read.unknown);
+    if !strict_errors.is_empty() || !read.unknown.is_empty() {
+        strict_errors = body.strict_errors(&definition.schema, known, strict_errors, &read.unknown);
     }
     match context.field_validation {
         FieldValidation::Ignore => {}
-        FieldValidation::Warn => complaints
+        FieldValidation::Warn => strict_errors
             .iter()
             .for_each(|complaint| context.warnings.add(complaint)),
-        FieldValidation::Strict if complaints.is_empty() => {}
+        FieldValidation::Strict if strict_errors.is_empty() => {}
         FieldValidation::Strict => {
             return Err(cannot(&format_args!(
                 "strict decoding error: {}",
-                complaints.join(", ")
+                strict_errors.join(", ")
             )));
         }
     }
@@ -317,34 +320,34 @@ fn object_of(
     Ok(value)
 }
 
-/// What Go says of an object of a kind that does not exist.
+/// Go's error for an unregistered kind.
 pub(crate) fn unknown_kind(api_version: &str, kind: &str) -> String {
     let scheme = "pkg/api/legacyscheme/scheme.go:30";
     format!("no kind {kind:?} is registered for version {api_version:?} in scheme {scheme:?}")
 }
 
-/// What Go says of an object of another kind.
+/// Go's error for an object of another kind.
 pub(crate) fn unknown_conversion(definition: &Definition, kind: &str) -> String {
     let (group, wanted) = (definition.internal_group(), &definition.resource.kind);
     format!("converting (v1.{kind}) to ({group}.{wanted}): unknown conversion")
 }
 
-/// A YAML body: the first document counts.
+/// A YAML body: only the first document is read.
 fn yaml_body(bytes: &[u8]) -> Result<Raw, Unread> {
     let document = yaml::first_document(bytes, yaml::Mode::Lenient).map_err(|error| match error.kind {
         YamlErrorKind::TooManyValues => Unread::TooLarge,
         _ => Unread::Unrecognized(error.to_go_string()),
     })?;
     must_be_object(&document.value)?;
-    let complaints = document.duplicates.iter().map(ToString::to_string).collect();
+    let strict_errors = document.duplicates.iter().map(ToString::to_string).collect();
     Ok(Raw {
         value: document.value,
-        complaints,
+        strict_errors,
         is_yaml: true,
     })
 }
 
-/// What Go says of a protobuf body that cannot be read, as far as clients have seen it.
+/// Go's errors for an invalid protobuf body, as far as they are known.
 fn protobuf_problem(error: ProtobufError) -> Unread {
     Unread::Unrecognized(match &error.kind {
         ProtobufErrorKind::Truncated => "unexpected EOF".to_owned(),
@@ -353,7 +356,7 @@ fn protobuf_problem(error: ProtobufError) -> Unread {
     })
 }
 
-/// A body that names neither version nor kind must at least be able to, and one that does must name them by a text.
+/// A body must be a JSON object, and `apiVersion` and `kind` must be strings if present.
 fn must_be_object(value: &Value) -> Result<(), String> {
     let found = match value {
         Value::Object(fields) => return names_are_texts(fields),
@@ -384,11 +387,11 @@ fn no_version(error: &BodyError) -> String {
     format!("couldn't get version/kind; json parse error: {error}")
 }
 
-fn texts(complaints: &[StrictError]) -> Vec<String> {
-    complaints.iter().map(StrictError::to_string).collect()
+fn texts(strict_errors: &[StrictError]) -> Vec<String> {
+    strict_errors.iter().map(StrictError::to_string).collect()
 }
 
-/// The beginning of a body: as it is if it looks like JSON, in hexadecimal if not.
+/// The start of a body: text if it looks like JSON, else hexadecimal.
 fn excerpt(bytes: &[u8]) -> String {
     const LENGTH: usize = 30;
     if bytes.is_empty() {
@@ -412,7 +415,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn complaints_come_in_the_order_of_the_body() {
+    fn strict_errors_are_in_the_order_of_the_body() {
         let definitions = Definition::builtin();
         let definition = definitions
             .iter()

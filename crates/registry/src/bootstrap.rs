@@ -1,9 +1,8 @@
-//! What every cluster has from the start: namespaces, the rights of people and of any client, the priorities of the
-//! cluster's own parts, the flow schemas and priority levels of requests, and the service that leads to the server, with
-//! the range its address is from. What only the server knows, where it listens and whose certificates it takes, is
-//! [announced](Registry::announce) by it.
+//! The objects every cluster starts with: namespaces, RBAC roles for users and clients, priority classes, flow
+//! schemas and priority levels, and the `kubernetes` service with its service CIDR. The server
+//! [announces](Registry::announce) what only it knows: its address and the client certificate authorities it accepts.
 //!
-//! Not made is what only others' parts would read: the roles of Kubernetes' components.
+//! Roles of Kubernetes' own components are left out: nothing here reads them.
 
 use std::net::SocketAddr;
 
@@ -20,41 +19,41 @@ use crate::rbac::{default_objects, delegation_objects};
 use crate::write::{Configuration, DeleteAdmission, Target, Write};
 use crate::{Registry, metadata};
 
-/// The four namespaces of every cluster.
+/// The namespaces of every cluster.
 const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// Who is said to have made them.
+/// The field manager of these objects.
 const MANAGER: &str = "kube-apiserver";
-/// Who is said to have looked after the range of cluster addresses.
+/// The field manager of the service CIDR's status.
 const CIDR_MANAGER: &str = "kubernetes-service-cidr-controller";
-/// What the server is called as a service, and what belongs to it.
+/// The name of the server's service and of the objects that belong to it.
 const KUBERNETES: &str = "kubernetes";
 
-/// What only a server knows of itself.
+/// The facts about a server that it announces in the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Announcement {
-    /// Where it can be reached, if it can.
+    /// Its address, if it listens on one.
     pub address: Option<SocketAddr>,
-    /// The authorities whose client certificates it takes, PEM.
+    /// The client certificate authorities it accepts, PEM.
     pub client_authority: Option<String>,
-    /// How others know that it speaks for a user.
+    /// Its identity as a front proxy.
     pub front_proxy: Option<AnnouncedProxy>,
 }
 
-/// How an aggregated API server knows a front proxy, and the headers in which that names a user.
+/// The identity of a front proxy, for aggregated API servers, and the headers in which it names the user.
 #[derive(Clone, Debug)]
 pub struct AnnouncedProxy {
-    /// The authorities of the client certificates of proxies, PEM.
+    /// The certificate authorities of proxies' client certificates, PEM.
     pub authority: String,
-    /// The common names of proxies that are believed; all if empty.
+    /// The common names of accepted proxies; empty accepts all.
     pub allowed_names: Vec<String>,
-    /// Headers with the name of a user.
+    /// The headers with the user name.
     pub username_headers: Vec<String>,
-    /// Headers with the groups of a user.
+    /// The headers with the groups.
     pub group_headers: Vec<String>,
-    /// Headers with the uid of a user.
+    /// The headers with the uid.
     pub uid_headers: Vec<String>,
-    /// How headers begin that say more of a user.
+    /// The prefixes of headers with extra attributes.
     pub extra_headers_prefix: Vec<String>,
 }
 
@@ -74,14 +73,14 @@ impl Default for AnnouncedProxy {
 }
 
 impl Registry {
-    /// Creates what every cluster has, as far as it is not there.
+    /// Creates the objects that do not exist yet.
     pub(crate) async fn bootstrap(&self) -> Result<(), Status> {
         let namespace = |name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         let namespaces = NAMESPACES
             .iter()
             .map(|name| self.ensure(&builtin::NAMESPACE, "", namespace(name)));
-        let rights = default_objects();
-        let rights = rights
+        let roles = default_objects();
+        let roles = roles
             .into_iter()
             .map(|(kind, object)| self.ensure(kind, "", object));
         let classes = system_classes().map(|class| self.ensure(&builtin::PRIORITY_CLASS, "", class));
@@ -89,15 +88,15 @@ impl Registry {
             .map(|level| self.ensure(&builtin::PRIORITY_LEVEL_CONFIGURATION, "", level));
         let schemas = suggested_flow_schemas().into_iter();
         let schemas = schemas.map(|schema| self.ensure(&builtin::FLOW_SCHEMA, "", schema));
-        // All at once, because a durable store then makes one commit of them.
+        // Concurrently, so that a durable store commits them together.
         let (_, _, _, schemas) = try_join4(
             try_join_all(namespaces),
-            try_join_all(rights),
+            try_join_all(roles),
             try_join_all(classes.chain(levels)),
             try_join_all(schemas),
         )
         .await?;
-        // Schemas of an earlier run say already whether their levels exist.
+        // Schemas of an earlier run have their status already.
         if schemas.contains(&true) {
             self.settle_flow_schemas().await?;
         }
@@ -108,7 +107,7 @@ impl Registry {
         .await?;
         match is_new {
             true => Ok(()),
-            // Services of an earlier run may not have got theirs.
+            // Services of an earlier run may lack their IPAddress.
             false => self.settle_ip_addresses().await,
         }
     }
@@ -120,8 +119,8 @@ impl Registry {
         }
     }
 
-    /// Says what the server takes and where it is, in the objects that clients look into. One without a port has nothing to
-    /// say: nobody can come from elsewhere, and a test has its maps for itself.
+    /// Writes the server's address and accepted authorities into the objects that clients read. A server without a
+    /// port announces nothing: it has no remote clients, and tests see only their own ConfigMaps.
     pub async fn announce(&self, server: &Announcement) -> Result<(), Status> {
         let Some(address) = server.address else {
             return Ok(());
@@ -138,7 +137,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Makes an object of the server's own be as it should: one that is otherwise is made anew.
+    /// Creates an object of the server, or replaces it if it differs.
     async fn put(&self, kind: &'static Kind, namespace: &str, object: Value) -> Result<(), Status> {
         let (definition, context) = (self.builtin(kind)?, WriteContext::by_server(MANAGER));
         let name = metadata::text(&object, "name").to_owned();
@@ -163,7 +162,7 @@ impl Registry {
         write.create_unchecked(object).await
     }
 
-    /// Says of the first range that it can be used, as the controller that looks after it does.
+    /// Sets the condition `Ready` of the service CIDR, as its controller does in Kubernetes.
     async fn mark_service_cidr_ready(&self) -> Result<(), Status> {
         let definition = self.builtin(&builtin::SERVICE_CIDR)?;
         let context = WriteContext::by_server(CIDR_MANAGER);
@@ -182,18 +181,18 @@ impl Registry {
         write.apply(config, true).await.map(drop)
     }
 
-    /// Creates an object unless it is there. Returns whether it was created.
+    /// Creates an object unless it exists; returns true if it was created.
     async fn ensure(&self, kind: &'static Kind, namespace: &str, object: Value) -> Result<bool, Status> {
         let (definition, context) = (self.builtin(kind)?, WriteContext::by_server(MANAGER));
         let name = metadata::text(&object, "name").to_owned();
-        // Data of an earlier run has it, and its address with it.
+        // Stored by an earlier run, with its address.
         if self.find(&definition, namespace, &name).await?.is_some() {
             return Ok(false);
         }
         let target = Target::new(&definition, namespace, &name, Part::Object);
         match Write::unguarded(self, target, &context).create(object).await {
             Ok(_) => Ok(true),
-            // Another server that shares the store may have begun at the same moment.
+            // Another server that shares the store may have created it at the same time.
             Err(status) => match self.find(&definition, namespace, &name).await? {
                 Some(_) => Ok(false),
                 None => Err(status),
@@ -202,7 +201,7 @@ impl Registry {
     }
 }
 
-/// Where cluster addresses come from.
+/// The range of cluster IPs.
 fn service_cidr() -> Value {
     json!({
         "apiVersion": "networking.k8s.io/v1",
@@ -212,7 +211,7 @@ fn service_cidr() -> Value {
     })
 }
 
-/// Since when tokens in Secrets are looked at when they are used.
+/// The start of the tracking of legacy service account tokens.
 fn token_tracking(now: &str) -> Value {
     let date = now.split('T').next().unwrap_or_default();
     json!({
@@ -223,7 +222,7 @@ fn token_tracking(now: &str) -> Value {
     })
 }
 
-/// Whose client certificates the server takes, and how others know that it speaks for a user.
+/// The accepted client certificate authorities, and the front proxy's identity.
 fn authentication(server: &Announcement) -> Value {
     let mut data = serde_json::Map::new();
     if let Some(pem) = &server.client_authority {
@@ -251,7 +250,7 @@ fn authentication(server: &Announcement) -> Value {
     })
 }
 
-/// Where the server is, for those who read Endpoints.
+/// The server's address as Endpoints.
 fn endpoints(address: SocketAddr) -> Value {
     json!({
         "apiVersion": "v1",
@@ -264,7 +263,7 @@ fn endpoints(address: SocketAddr) -> Value {
     })
 }
 
-/// Where the server is, for those who read slices.
+/// The server's address as an EndpointSlice.
 fn endpoint_slice(address: SocketAddr) -> Value {
     json!({
         "apiVersion": "discovery.k8s.io/v1",
@@ -276,7 +275,7 @@ fn endpoint_slice(address: SocketAddr) -> Value {
     })
 }
 
-/// How programs in the cluster find the server.
+/// The service through which programs in the cluster find the server.
 fn kubernetes_service() -> Value {
     json!({
         "apiVersion": "v1",

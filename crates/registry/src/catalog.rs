@@ -1,4 +1,4 @@
-//! The catalog: which resources there are, built-in and custom.
+//! The catalog of resources, built-in and custom.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use watchkeeper_meta::{GroupVersionResource, Status};
 
 use crate::definition::Definition;
 
-/// The built-in resources: the same in every registry, so they are put together once.
+/// The built-in resources. They are the same in every registry, so they are built once.
 static BUILTIN: LazyLock<HashMap<GroupVersionResource, Arc<Definition>>> = LazyLock::new(|| {
     let definitions = Definition::builtin().into_iter();
     definitions
@@ -24,22 +24,22 @@ pub fn builtin_definition(resource: &GroupVersionResource) -> Option<&'static Ar
     BUILTIN.get(resource)
 }
 
-/// Which resources there are.
+/// The resources of a registry.
 #[derive(Default)]
 pub(crate) struct Catalog {
     custom: RwLock<Arc<Custom>>,
-    /// That of the custom resources, which every request asks for.
+    /// The generation of the custom resources, readable without the lock.
     generation: AtomicU64,
-    /// Wakes whoever waits for another generation.
+    /// Reports each new generation.
     changed: watch::Sender<u64>,
-    /// Held by whoever writes a custom object, and alone by whoever puts other definitions into force.
-    in_force: tokio::sync::RwLock<()>,
+    /// Read-locked by writes of custom objects, write-locked while definitions change.
+    definitions_lock: tokio::sync::RwLock<()>,
 }
 
-/// The custom resources that are served at one moment.
+/// The custom resources served at one moment.
 #[derive(Default)]
 struct Custom {
-    /// How often they have changed before.
+    /// The number of earlier changes.
     generation: u64,
     /// In the order of groups, each kind's preferred version first.
     definitions: Vec<Arc<Definition>>,
@@ -66,29 +66,29 @@ impl Catalog {
         self.find(&resource).ok_or_else(Status::path_not_found)
     }
 
-    /// Every custom resource, and how often that has changed.
+    /// All custom resources, and their generation.
     pub(crate) fn custom(&self) -> (u64, Vec<Arc<Definition>>) {
         let custom = self.custom.read().clone();
         (custom.generation, custom.definitions.clone())
     }
 
-    /// How often the custom resources have changed.
+    /// The generation of the custom resources; it increases with every change.
     pub(crate) fn custom_generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Tells when the custom resources have changed.
+    /// Reports changes of the custom resources.
     pub(crate) fn custom_changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
-    /// Whether a version of a group belongs to built-in resources.
+    /// True if a group version has built-in resources.
     pub(crate) fn is_builtin_version(&self, group: &str, version: &str) -> bool {
         let mut builtin = BUILTIN.keys();
         builtin.any(|known| known.group == group && known.version == version)
     }
 
-    /// The other versions of a resource: those whose objects are stored in the same place.
+    /// The other versions of a resource: those with the same storage prefix.
     pub(crate) fn beside(&self, definition: &Definition) -> Vec<Arc<Definition>> {
         let prefix = definition.prefix("");
         let is_beside =
@@ -99,24 +99,24 @@ impl Catalog {
         }
     }
 
-    /// The resource of a kind, wherever it is defined.
+    /// The resource of a kind, built-in or custom.
     pub(crate) fn of_kind(&self, api_version: &str, kind: &str) -> Option<Arc<Definition>> {
         let is_wanted = |it: &&Arc<Definition>| it.api_version == api_version && it.resource.kind == kind;
         let builtin = BUILTIN.values().find(is_wanted).cloned();
         builtin.or_else(|| self.custom().1.iter().find(is_wanted).cloned())
     }
 
-    /// Keeps the definitions of custom kinds as they are until a write is stored.
-    pub(crate) async fn keep_in_force(&self) -> RwLockReadGuard<'_, ()> {
-        self.in_force.read().await
+    /// Prevents changes of custom kinds until the write is stored.
+    pub(crate) async fn lock_definitions(&self) -> RwLockReadGuard<'_, ()> {
+        self.definitions_lock.read().await
     }
 
-    /// Waits for the writes of custom objects under way, and keeps others from beginning.
+    /// Waits for writes of custom objects in progress, and blocks new ones.
     pub(crate) async fn change(&self) -> RwLockWriteGuard<'_, ()> {
-        self.in_force.write().await
+        self.definitions_lock.write().await
     }
 
-    /// Puts other custom resources into force.
+    /// Replaces the custom resources.
     pub(crate) fn serve(&self, definitions: Vec<Arc<Definition>>) {
         let named = definitions.iter();
         let by_resource = named.map(|it| (it.resource.group_version_resource(), it.clone()));

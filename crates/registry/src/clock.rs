@@ -1,6 +1,6 @@
-//! What time it is, for timestamps in objects.
+//! The clock for timestamps in objects.
 //!
-//! See [`watchkeeper_clock`]: the machine's time of day, which a test that pauses tokio's time moves together with
+//! See [`watchkeeper_clock`]: the machine's wall clock, or in tests with paused tokio time a clock that moves with
 //! deletion deadlines and bookmarks.
 
 use watchkeeper_meta::Time;

@@ -1,4 +1,4 @@
-//! What every write has in common: who writes, how strictly, and what they should be warned of.
+//! The context of a write: the user, the field manager, the strictness of validation, and warnings.
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -10,45 +10,45 @@ use watchkeeper_storage::WriteError;
 use crate::definition::Definition;
 use crate::user::User;
 
-/// Whom managed fields name for a writer that says nothing of itself, as Kubernetes.
+/// The field manager of a client without a name, as in Kubernetes.
 const UNNAMED: &str = "unknown";
 
-/// Who writes, and how.
+/// The context of a write.
 #[derive(Debug)]
 pub struct WriteContext {
-    /// The field manager, as the client named it or as its User-Agent does.
+    /// The field manager, from the options or from the User-Agent.
     pub manager: String,
-    /// Do everything but store.
+    /// Do not store the result.
     pub dry_run: bool,
-    /// An apply takes fields from other managers.
+    /// Apply takes over fields of other managers.
     pub force: bool,
-    /// What to do about fields that do not exist or stand twice.
+    /// The treatment of unknown and duplicate fields.
     pub field_validation: FieldValidation,
-    /// What the writer should hear, in order and once each.
+    /// The warnings for the client, in order, without duplicates.
     pub warnings: Warnings,
-    /// Who asks, if the server knows.
+    /// The user, if known.
     pub requester: Option<User>,
-    /// The requester was let in for another verb: a write that turns out to create asks for that right first.
-    pub asks_to_create: bool,
-    /// A whole collection is deleted: admission is asked about each object, in a request that names none.
+    /// The request was authorized for another verb: before it creates an object, permission to create is checked.
+    pub authorize_create: bool,
+    /// The request deletes a collection: admission sees each object in a request without a name.
     pub of_collection: bool,
-    /// The server writes this itself, to do its work: no policy can keep it from that.
+    /// The server itself writes; admission policies do not apply.
     pub by_server: bool,
-    /// Maps that the object has empty, as the request has it.
+    /// Empty maps in the request's object.
     pub emptied: Emptied,
 }
 
-/// Maps that came empty. They are not kept, and told from those that did not come only where an object is refused.
+/// Maps that were sent empty. They are not stored; only validation errors show them.
 #[derive(Debug, Default)]
 pub struct Emptied(Mutex<Vec<String>>);
 
 impl Emptied {
-    /// Notes where they stand, as JSON pointers, in place of what was noted before.
+    /// Replaces the list, given as JSON pointers.
     pub(crate) fn set(&self, pointers: Vec<String>) {
         *self.0.lock() = pointers;
     }
 
-    /// The object with them; `None` if there are none.
+    /// The object with its empty maps; `None` if there are none.
     pub(crate) fn shown_in(&self, object: &Value) -> Option<Value> {
         let pointers = self.0.lock();
         if pointers.is_empty() {
@@ -77,7 +77,7 @@ impl Default for WriteContext {
             field_validation: FieldValidation::Warn,
             warnings: Warnings::default(),
             requester: None,
-            asks_to_create: false,
+            authorize_create: false,
             by_server: false,
             of_collection: false,
             emptied: Emptied::default(),
@@ -86,7 +86,7 @@ impl Default for WriteContext {
 }
 
 impl WriteContext {
-    /// A write by the server itself, under the name that managed fields show for the part of it that writes.
+    /// A write by the server itself, with this field manager.
     pub(crate) fn by_server(manager: &str) -> Self {
         Self {
             manager: manager.to_owned(),
@@ -95,7 +95,7 @@ impl WriteContext {
         }
     }
 
-    /// The writer as managed fields record it.
+    /// The writer, for managed fields.
     pub(crate) fn writer<'a>(
         &'a self,
         definition: &'a Definition,
@@ -109,27 +109,27 @@ impl WriteContext {
             },
             api_version: &definition.api_version,
             subresource,
-            // Kubernetes keeps a scale's managers by another way, on which the time is lost.
+            // Kubernetes records the managers of a scale without a time.
             time: (subresource != Part::Scale.subresource()).then_some(now),
         }
     }
 }
 
-/// What a client hears when a write could not be stored for another reason than a conflict.
+/// The error for a write that failed for a reason other than a conflict.
 pub(crate) fn not_stored(error: WriteError) -> Status {
     match error {
-        // The text clients know from the store behind a Kubernetes server.
+        // etcd's error texts, which clients know.
         WriteError::ValueTooLarge { .. } => Status::unclassified("etcdserver: request is too large"),
         WriteError::ReadOnly | WriteError::NoSpace => {
             Status::unclassified("etcdserver: mvcc: database space exceeded")
         }
-        // Not a failure: whoever asks again must look first.
+        // The outcome is unknown: the client must read before it retries.
         WriteError::Unknown(_) => Status::timeout(error, 0),
         error => Status::internal_error(error),
     }
 }
 
-/// Refuses an object with errors.
+/// Returns the validation error for `errors`, if there are any.
 pub(crate) fn accept(definition: &Definition, object: &Value, errors: &FieldErrors) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
@@ -138,7 +138,7 @@ pub(crate) fn accept(definition: &Definition, object: &Value, errors: &FieldErro
     Err(Status::invalid(&definition.group_kind(), name, errors))
 }
 
-/// A time as objects carry it.
+/// A time in the format of objects.
 pub(crate) fn timestamp(now: Time) -> String {
     now.to_rfc3339()
 }

@@ -1,8 +1,8 @@
-//! Where the next page of a list starts.
+//! The continue token of a list: the start of the next page.
 //!
-//! The token is opaque to clients. Ours has the form Kubernetes gives its own, so that its meaning can be read
-//! in a trace: base64 of `{"v":"meta.k8s.io/v1","rv":783,"start":"/name\u0000"}`. `rv` is -1 in the token that
-//! comes with an Expired error: "go on, but with whatever is there now".
+//! The token is opaque to clients. It has the form of Kubernetes' own, so that traces can be read: base64 of
+//! `{"v":"meta.k8s.io/v1","rv":783,"start":"/name\u0000"}`. `rv` is -1 in the token of an Expired error: continue at
+//! the latest revision.
 
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 use watchkeeper_storage::Revision;
 use watchkeeper_wire::canonical::syntax_complaint;
 
-/// Where a page starts, and in which state of the store.
+/// The start of a page and the revision of its list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ContinueToken {
-    /// The state of the first page; `None` for whatever is there now.
+    /// The revision of the first page; `None` for the latest.
     pub(crate) revision: Option<Revision>,
-    /// The last key of the page before, without the list's prefix.
+    /// The last key of the previous page, without the list's prefix.
     pub(crate) after: String,
 }
 
-/// A token this server did not make.
+/// A token that this server did not issue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ContinueTokenError {
     #[error("continue key is not valid: {0}")]
@@ -44,7 +44,7 @@ struct Wire {
     start: String,
 }
 
-/// Reads what Go reads: bits that are left over at the end do not matter.
+/// Decodes like Go: trailing bits are ignored.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new()
@@ -53,7 +53,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Where Go stops reading: at the byte that is not of the alphabet, or at the start of a last group that is too short.
+/// The offset in Go's error: the invalid byte, or the start of an incomplete last group.
 fn first_bad_byte(text: &str, error: &DecodeError) -> usize {
     match error {
         DecodeError::InvalidByte(offset, _) => *offset,
@@ -61,7 +61,7 @@ fn first_bad_byte(text: &str, error: &DecodeError) -> usize {
     }
 }
 
-/// What `rv` says when any state will do.
+/// The `rv` that means the latest revision.
 const LATEST: i64 = -1;
 
 impl ContinueToken {
@@ -99,7 +99,7 @@ impl ContinueToken {
         if after.is_empty() {
             return Err(ContinueTokenError::EmptyKey);
         }
-        // A forged key must not reach outside the list's own prefix.
+        // A forged key must not leave the list's prefix.
         if after.split('/').any(|segment| matches!(segment, "" | "." | "..")) {
             return Err(ContinueTokenError::Path(wire.start));
         }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_tokens_are_refused() {
+    fn tokens_of_other_servers_are_rejected() {
         let encode = |json: &str| URL_SAFE_NO_PAD.encode(json);
         for bad in [
             "x".to_owned(),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_refused_in_gos_words() {
+    fn invalid_tokens_are_rejected_with_gos_error_texts() {
         let check = |text: &str, expected: &str| {
             let refused = ContinueToken::decode(text).unwrap_err().to_string();
             assert_eq!(
@@ -160,7 +160,7 @@ mod tests {
         check("a*b", "illegal base64 data at input byte 1");
         check("abcde", "illegal base64 data at input byte 4");
         check("bm9wZQ", "invalid character 'o' in literal null (expecting 'u')");
-        // Left-over bits are not looked at, what the others spell is.
+        // Trailing bits are ignored, but the decoded text is not JSON.
         check("zzz", "invalid character 'Ï' looking for beginning of value");
     }
 }

@@ -1,13 +1,13 @@
-//! Conversion webhooks: programs outside the server that turn objects of one version of a custom kind into another.
+//! Conversion webhooks: external programs that convert objects between the versions of a custom kind.
 //!
 //! ```text
-//! store ─▶ objects in the version they were written in ─▶ webhook ─▶ objects in the version that is asked for
+//! store ─▶ objects in the version they were written in ─▶ webhook ─▶ objects in the version of the request
 //! write ─▶ object in the version of the request        ─▶ webhook ─▶ object in the version that is stored
 //! ```
 //!
-//! Objects are converted where they leave the store and where they go there; everything between sees one version. Only
-//! those are sent that state another version than the wanted one, several at a time. Of metadata a webhook may change
-//! labels and annotations; the rest is put back as it was. What comes back is pruned and given its defaults as a body is.
+//! Objects are converted when they are read from the store and before they are stored; all code in between sees one
+//! version. Only objects of another version are sent, in batches. A webhook may change labels and annotations; all
+//! other metadata is restored. The result is pruned and defaulted like a request body.
 
 pub(crate) mod ledger;
 
@@ -24,15 +24,15 @@ use crate::definition::Definition;
 use crate::object::StoredObject;
 use crate::reader::Reader;
 
-/// How long a webhook may take, as in Kubernetes.
+/// The time limit of a webhook call, as in Kubernetes.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The most objects in one review.
+/// The largest number of objects in one review.
 const MAX_OBJECTS: usize = 100;
-/// The most bytes of objects in one review: the answer is about as long, and has a limit of its own. An object that is
-/// larger goes alone.
+/// The largest size of the objects in one review; the answer has about the same size and its own limit. A larger
+/// object is sent alone.
 const MAX_BYTES: usize = 1 << 20;
 impl Reader {
-    /// Stored objects in the version that a definition serves.
+    /// Converts stored objects to the version that a definition serves.
     pub(crate) async fn in_served_version(
         &self,
         definition: &Definition,
@@ -58,7 +58,7 @@ impl Reader {
         Ok(objects)
     }
 
-    /// As [`Reader::in_served_version`], for one object.
+    /// Like [`Reader::in_served_version`], for one object.
     pub(crate) async fn one_in_served_version(
         &self,
         definition: &Definition,
@@ -73,7 +73,7 @@ impl Reader {
             .ok_or_else(|| Status::internal_error("no object was converted"))
     }
 
-    /// Objects of other versions in the one that is wanted, in their order.
+    /// Converts objects to the wanted version, in order.
     pub(crate) async fn convert(
         &self,
         definition: &Definition,
@@ -128,7 +128,7 @@ impl Reader {
     }
 }
 
-/// How many objects go into the next review.
+/// The number of objects in the next review.
 fn batch_len(objects: &[Value]) -> usize {
     let mut bytes = 0;
     let fitting = objects.iter().take(MAX_OBJECTS).take_while(|object| {
@@ -138,7 +138,7 @@ fn batch_len(objects: &[Value]) -> usize {
     fitting.count().max(1)
 }
 
-/// A converted object with the metadata it had, or what is wrong with it.
+/// Validates a converted object and restores its metadata.
 fn accepted(original: &Value, mut converted: Value, wanted: &str) -> Result<Value, String> {
     let at = |object: &Value, name: &str| object[name].as_str().unwrap_or_default().to_owned();
     let found = at(&converted, "apiVersion");
@@ -169,7 +169,7 @@ fn accepted(original: &Value, mut converted: Value, wanted: &str) -> Result<Valu
     Ok(converted)
 }
 
-/// The metadata as it was, with the labels and annotations that the webhook has set.
+/// The original metadata with the labels and annotations of the webhook.
 fn restored(original: &Value, converted: &Value) -> Result<Value, String> {
     if !converted.is_object() {
         return Err("missing metadata in converted object".to_owned());
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn another_object_is_not_accepted() {
+    fn a_different_object_is_rejected() {
         let original = object("a", json!({}));
         let check = |change: fn(&mut Value), expected: &str| {
             let mut converted = original.clone();

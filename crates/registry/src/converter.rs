@@ -1,4 +1,4 @@
-//! A conversion webhook: how it is asked, and how its answer is read.
+//! The protocol of a conversion webhook: its configuration and its responses.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,15 +8,15 @@ use crate::webhook_client::WebhookClient;
 pub(crate) const KIND: &str = "ConversionReview";
 const SUCCESS: &str = "Success";
 
-/// Who converts the objects of a kind.
+/// The conversion webhook of a kind.
 #[derive(Debug)]
 pub(crate) struct Converter {
     pub(crate) client: WebhookClient,
-    /// How it is asked, unless it knows no way that we do.
+    /// The version of the review to send; `None` if the webhook supports no known one.
     pub(crate) api_version: Option<&'static str>,
 }
 
-/// An answer as it comes.
+/// A response.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Review {
@@ -41,7 +41,7 @@ struct ResultStatus {
 }
 
 impl Converter {
-    /// Reads what was accepted of a definition's `conversion.webhook`.
+    /// Reads the validated `conversion.webhook` of a definition.
     pub(crate) fn read(webhook: &Value) -> Self {
         let versions = webhook["conversionReviewVersions"].as_array();
         let mut versions = versions.into_iter().flatten();
@@ -55,11 +55,11 @@ impl Converter {
         }
     }
 
-    /// The objects of an answer, or why there are none.
+    /// The objects of a response, or the error.
     pub(crate) fn answer(&self, uid: &str, body: &[u8]) -> Result<Vec<Value>, String> {
         let review: Review = serde_json::from_slice(body).map_err(|error| error.to_string())?;
         let wanted = self.api_version.unwrap_or_default();
-        // Answers of the older version are not held to be about the question.
+        // For v1beta1, Kubernetes does not compare type and uid.
         let is_strict = !wanted.ends_with("beta1");
         if is_strict && (review.api_version != wanted || review.kind != KIND) {
             let (found, kind) = (review.api_version, review.kind);

@@ -1,4 +1,4 @@
-//! Custom kinds: how stored definitions come to be served.
+//! Custom kinds: serves stored CustomResourceDefinitions.
 //!
 //! ```text
 //! CustomResourceDefinition ─▶ KindVersion::compile: one KindVersion per version, one schema for all of them

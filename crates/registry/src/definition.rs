@@ -1,4 +1,4 @@
-//! A resource as this registry serves it: a kind in one of its versions, and, of a custom kind, since when.
+//! A resource as the registry serves it: a kind in one version and, for custom kinds, its lifetime.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use watchkeeper_wire::difference::Difference;
 
 use crate::converter::Converter;
 
-/// A resource that can be stored. What it is called and what its objects mean is its [`KindVersion`]'s to say.
+/// A resource whose objects can be stored. Names and semantics are those of its [`KindVersion`].
 #[derive(Debug)]
 pub struct Definition {
     version: KindVersion,
-    /// How long a custom kind has been what it is; `None` for a built-in one, which always was.
-    pub(crate) life: Option<Life>,
-    /// Who converts between the versions of a custom kind, if more than the name of the version changes.
+    /// The lifetime of a custom kind; `None` for built-in kinds.
+    pub(crate) lifetime: Option<Lifetime>,
+    /// The conversion webhook of a custom kind, if it has one.
     pub(crate) converter: Option<Converter>,
 }
 
-/// How long a custom kind has been what it is.
+/// The lifetime of a custom kind.
 #[derive(Debug)]
-pub(crate) struct Life {
-    /// Objects that were written after this have passed this schema; older ones are pruned and defaulted when read.
+pub(crate) struct Lifetime {
+    /// Objects written after this revision match the schema; older ones are pruned and defaulted when they are read.
     pub(crate) schema_since: Revision,
-    /// Nothing that happened to the kind before this, which is when it was defined, can be watched.
+    /// The creation of the kind. Watches cannot start before it.
     pub(crate) served_since: Revision,
-    /// Whether the version is served no longer, or otherwise: its watches end.
+    /// True once the version is no longer served, or has changed: its watches end.
     pub(crate) is_retired: watch::Sender<bool>,
-    /// The kind is going: nothing new is made.
+    /// The kind is being deleted: objects cannot be created.
     pub(crate) is_terminating: bool,
 }
 
@@ -51,7 +51,7 @@ impl Definition {
         all.map(|version| Arc::new(Self::plain(version))).collect()
     }
 
-    /// Component statuses, which can be read though nothing stores them.
+    /// ComponentStatuses, which can be read but are not stored.
     pub fn component_statuses() -> Option<Self> {
         KindVersion::component_statuses().map(Self::plain)
     }
@@ -59,42 +59,44 @@ impl Definition {
     fn plain(version: KindVersion) -> Self {
         Self {
             version,
-            life: None,
+            lifetime: None,
             converter: None,
         }
     }
 
     /// A version of a custom kind.
-    pub(crate) fn custom(version: KindVersion, life: Life) -> Self {
+    pub(crate) fn custom(version: KindVersion, lifetime: Lifetime) -> Self {
         let custom = version.custom.as_ref();
         let webhook = custom.and_then(|custom| custom.conversion_webhook.as_ref());
         Self {
             converter: webhook.map(Converter::read),
             version,
-            life: Some(life),
+            lifetime: Some(lifetime),
         }
     }
 
-    /// Whether an object of a custom kind, stored in that version at that revision, is as this version shows it.
+    /// True if an object, stored in that version at that revision, can be served without conversion or defaulting.
     pub(crate) fn shows(&self, api_version: &str, revision: Option<Revision>) -> bool {
         let since = self
-            .life
+            .lifetime
             .as_ref()
-            .map_or(Revision::ZERO, |life| life.schema_since);
+            .map_or(Revision::ZERO, |lifetime| lifetime.schema_since);
         self.stored_api_version() == api_version && revision.is_none_or(|revision| revision > since)
     }
 
-    /// Whether the kind is going, so that nothing new is made.
+    /// True if the kind is being deleted, so that objects cannot be created.
     pub(crate) fn is_terminating(&self) -> bool {
-        self.life.as_ref().is_some_and(|life| life.is_terminating)
+        self.lifetime
+            .as_ref()
+            .is_some_and(|lifetime| lifetime.is_terminating)
     }
 
-    /// An object in the server's own form again, after hooks have worked on it.
+    /// Restores the canonical form of an object that hooks have changed.
     pub(crate) fn recanonicalized(&self, object: Value) -> Result<Value, Status> {
         self.recanonicalized_changed(object, &Difference::Everywhere)
     }
 
-    /// As [`Definition::recanonicalized`], for an object that differs in this from one in that form.
+    /// Like [`Definition::recanonicalized`], for an object that differs in this way from a canonical one.
     pub(crate) fn recanonicalized_changed(
         &self,
         object: Value,

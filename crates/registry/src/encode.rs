@@ -1,7 +1,7 @@
-//! What is sent of objects, lists and watch items: bytes in one of two encodings, the whole object or its metadata.
+//! Encodes objects, lists and watch events: as JSON or protobuf, whole or metadata only.
 //!
-//! Objects go from their stored form to the wire without a value in between: copied for protobuf, transcoded for
-//! JSON. Custom objects are stored as JSON, and only their metadata has another form.
+//! Objects are encoded from their stored bytes without an intermediate value: copied for protobuf, transcoded for
+//! JSON. Custom objects are stored as JSON, so only their metadata is transcoded.
 
 mod custom;
 mod initial_events;
@@ -28,31 +28,30 @@ use crate::list::List;
 use crate::object::StoredObject;
 use crate::watch::{Event, WatchItem};
 
-/// Marks the bookmark that ends the initial events of a watch.
+/// The annotation of the bookmark that ends the initial events of a watch.
 pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// The version that metadata alone is sent in.
+/// The version of metadata-only objects.
 const META_API_VERSION: &str = "meta.k8s.io/v1";
 
-/// What is sent in pieces ends one with the object that makes it this long: 128 KiB, which is eight full frames of
-/// HTTP/2.
+/// The size at which a piece of a streamed body ends, after the object that reaches it: eight full HTTP/2 frames.
 const PIECE_BYTES: usize = 128 << 10;
 
-/// Room for the names around an object.
+/// Space for the field names around an object.
 const NAMES: usize = 128;
 
-/// Which form an answer takes.
+/// The form of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputForm {
     /// JSON or protobuf.
     pub encoding: Encoding,
-    /// How much of each object.
+    /// Whole objects or metadata only.
     pub view: View,
 }
 
 impl OutputForm {
-    /// A number for each form, for sharing what was encoded. The two versions of a resource share a history, and
-    /// must not share their events.
+    /// The number of a form, for the cache of encoded events. Versions of a resource share a history but not their
+    /// encoded events.
     fn number(self, definition: &Definition) -> u8 {
         u8::from(self.encoding == Encoding::Protobuf)
             | u8::from(self.view == View::Metadata) << 1
@@ -61,7 +60,7 @@ impl OutputForm {
     }
 }
 
-/// One object; JSON ends with a newline.
+/// Encodes one object; JSON ends with a newline.
 pub fn object(definition: &Definition, object: &StoredObject, form: OutputForm) -> Result<Bytes, Status> {
     if definition.is_custom() && form.view == View::Whole {
         return custom::object(definition, object);
@@ -83,7 +82,7 @@ pub fn object(definition: &Definition, object: &StoredObject, form: OutputForm) 
     Ok(out.into())
 }
 
-/// A page of a list; JSON ends with a newline.
+/// Encodes a page of a list; JSON ends with a newline.
 pub fn list(definition: &Arc<Definition>, list: List, form: OutputForm) -> Result<Bytes, Status> {
     let mut pieces = ListPieces::new(definition, list, form);
     let first = pieces.next().transpose()?.unwrap_or_default();
@@ -97,7 +96,7 @@ pub fn list(definition: &Arc<Definition>, list: List, form: OutputForm) -> Resul
     Ok(whole.into())
 }
 
-/// A line or a frame of a watch stream. Events are encoded once per form, however many watches there are.
+/// Encodes a line or a frame of a watch stream. An event is encoded once per form, however many watches there are.
 pub fn watch_item(definition: &Definition, item: &WatchItem, form: OutputForm) -> Result<Bytes, Status> {
     let sent = Sent::new(definition, form.view);
     if definition.is_custom()
@@ -120,7 +119,7 @@ pub fn watch_item(definition: &Definition, item: &WatchItem, form: OutputForm) -
     }
 }
 
-/// The object of a bookmark: one of the kind that nobody has filled in, with a version.
+/// The object of a bookmark: empty except for its type and version.
 pub(crate) fn bookmark(
     definition: &Definition,
     revision: Revision,
@@ -131,14 +130,14 @@ pub(crate) fn bookmark(
         metadata["annotations"] = json!({INITIAL_EVENTS_END: "true"});
     }
     let mut empty = definition.recanonicalized(json!({"metadata": metadata}))?;
-    // Where a client may leave the number open, the server's own form has it always.
+    // The canonical form always has `replicas`, even if a client omits it.
     if definition.kind.states_replicas {
         empty["spec"]["replicas"] = json!(0);
     }
     Ok(empty)
 }
 
-/// What is sent of a resource's objects, and what it is called.
+/// The encoding of a resource's objects, with the type they state.
 struct Sent<'d> {
     schema: &'d Schema,
     type_id: TypeId,
@@ -146,7 +145,7 @@ struct Sent<'d> {
     kind: &'d str,
     list_kind: &'d str,
     view: View,
-    /// Whether objects hold claims that say what they are.
+    /// True if the objects contain typed volume claims.
     holds_claims: bool,
 }
 
@@ -176,7 +175,7 @@ impl<'d> Sent<'d> {
         }
     }
 
-    /// The part of an object's message that is sent.
+    /// The encoded part of an object's message.
     fn message(&self, definition: &Definition, object: &StoredObject) -> Result<Vec<u8>, Status> {
         Ok(object.shown(definition, self.view)?.to_vec())
     }
@@ -223,13 +222,13 @@ impl<'d> Sent<'d> {
         });
         match failed {
             Some(status) => Err(status),
-            // Another watch could not encode it either.
+            // Another watch failed to encode it.
             None if bytes.is_empty() => Err(Status::internal_error("an event cannot be encoded")),
             None => Ok(bytes),
         }
     }
 
-    /// What is sent of a bookmark's object.
+    /// Encodes the object of a bookmark.
     fn bookmark(&self, object: Value) -> Result<Vec<u8>, Status> {
         let shown = match self.view {
             View::Whole => object,
@@ -247,7 +246,7 @@ impl<'d> Sent<'d> {
         Ok(out.into())
     }
 
-    /// Appends the frame or the line of an event. On an error `out` has a part of it.
+    /// Appends the frame or line of an event. On an error, `out` has a part of it.
     fn write_event(
         &self,
         definition: &Definition,
@@ -286,7 +285,7 @@ impl<'d> Sent<'d> {
     }
 }
 
-/// Room for what is sent of so many bytes: a copy with names around it, or JSON, which repeats the names of its fields.
+/// The estimated length of an encoded object: a copy with names around it, or JSON, which repeats field names.
 fn expected_len(length: usize, encoding: Encoding) -> usize {
     match encoding {
         Encoding::Protobuf => length + NAMES,
@@ -294,11 +293,11 @@ fn expected_len(length: usize, encoding: Encoding) -> usize {
     }
 }
 
-/// Room for a piece that begins with these objects, which is not much more than it will take.
+/// The estimated length of a piece that starts with these objects.
 fn expected_piece_len<'o>(objects: impl Iterator<Item = &'o StoredObject>, encoding: Encoding) -> usize {
     let mut length = NAMES;
     for object in objects {
-        // The one that makes it full may be one further than it seems.
+        // The object that fills it may be the next one.
         let is_full = length >= PIECE_BYTES;
         length += expected_len(object.bytes.len(), encoding);
         if is_full {

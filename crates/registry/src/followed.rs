@@ -1,4 +1,4 @@
-//! What is put together from stored objects once, and again when one of them has changed: it holds with the very next
+//! A value derived from stored objects, recomputed when one of them has changed. A change applies to the next
 //! request.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use watchkeeper_storage::Feed;
 use crate::definition::Definition;
 use crate::reader::Reader;
 
-/// Something as last put together, and what tells whether it still holds.
+/// A derived value, and the feeds that report changes to its inputs.
 #[derive(Debug)]
 pub(crate) struct Followed<T>(Mutex<Option<(Arc<T>, Vec<Feed>)>>);
 
@@ -23,7 +23,7 @@ impl<T> Default for Followed<T> {
 }
 
 impl<T> Followed<T> {
-    /// What holds now. `read` puts it together, and follows what it has read.
+    /// The current value. `read` computes it and returns the feeds of its inputs.
     pub(crate) async fn get<R>(&self, read: impl FnOnce() -> R) -> Result<Arc<T>, Status>
     where
         R: Future<Output = Result<(T, Vec<Feed>), Status>>,
@@ -34,7 +34,7 @@ impl<T> Followed<T> {
         {
             return Ok(made.clone());
         }
-        // In a box: it is seldom done, and every request that may have to would keep room for it.
+        // Boxed: it is rare, and every request would reserve space for it.
         let (made, feeds) = Box::pin(read()).await?;
         let made = Arc::new(made);
         *cached = Some((made.clone(), feeds));
@@ -43,10 +43,10 @@ impl<T> Followed<T> {
 }
 
 impl Reader {
-    /// All objects of a built-in resource, and a feed of what changes after they were read.
+    /// All objects of a built-in resource, and a feed of later changes.
     pub async fn followed_values(&self, kind: &'static Kind) -> Result<(Vec<Value>, Feed), Status> {
         let definition = self.builtin(kind)?;
-        // The feed begins before the read: what changes in between is read twice rather than missed.
+        // The feed starts before the read, so that a change in between is seen twice rather than missed.
         let after = self.store().current_revision();
         let feed = self.store().watch(&definition.prefix(""), after);
         let feed = feed.map_err(Status::internal_error)?;
@@ -59,14 +59,14 @@ impl Reader {
     }
 }
 
-/// Whether nothing has come since the last look.
+/// True if the feed has no new change.
 fn is_unchanged(feed: &mut Feed) -> bool {
     loop {
         let before = feed.position();
         match feed.read() {
             Ok(batch) if !batch.changes.is_empty() => return false,
             Ok(batch) if batch.revision == before => return true,
-            // Others' changes were passed over; there may be more of them.
+            // Changes under other keys were skipped; there may be more.
             Ok(_) => {}
             Err(_) => return false,
         }

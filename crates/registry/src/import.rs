@@ -1,7 +1,7 @@
-//! Objects of another cluster in the form in which this one stores them.
+//! Converts objects of another cluster to the form stored here.
 //!
-//! In flows an object as it was served; out flow its key and its bytes. Nothing is validated or defaulted: the other
-//! cluster has done that.
+//! Takes an object as it was served; returns its key and its bytes. Nothing is validated or defaulted: the other
+//! cluster did that.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -14,22 +14,22 @@ use crate::definition::Definition;
 use crate::metadata;
 use crate::object::StoredObject;
 
-/// An object as it is stored.
+/// A stored object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// Where.
+    /// The key.
     pub key: String,
-    /// What.
+    /// The value.
     pub value: Bytes,
 }
 
-/// Why an object cannot be stored here.
+/// The reason an object cannot be stored here.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The resource is built into Kubernetes, and this server does not have it.
+    /// A built-in resource that this server does not support.
     #[error("this server has no {0}")]
     NoResource(String),
-    /// The object does not fit its kind.
+    /// The object does not match the schema of its kind.
     #[error("{0} cannot be stored")]
     Encoding(String, #[source] Box<Status>),
 }
@@ -43,7 +43,7 @@ pub fn key_of(resource: &Resource, namespace: &str, name: &str) -> Result<String
     })
 }
 
-/// What the keys of a resource begin with.
+/// The key prefix of a resource.
 pub fn prefix_of(resource: &Resource) -> Result<String, ImportError> {
     Ok(match definition_of(resource)? {
         Some(definition) => definition.prefix(""),
@@ -51,7 +51,7 @@ pub fn prefix_of(resource: &Resource) -> Result<String, ImportError> {
     })
 }
 
-/// An object of another cluster as it is stored here.
+/// Converts an object of another cluster to its stored form.
 pub fn stored_form(resource: &Resource, mut object: Value) -> Result<Imported, ImportError> {
     let (namespace, name) = (
         metadata::text(&object, "namespace").to_owned(),
@@ -91,7 +91,7 @@ fn definition_of(resource: &Resource) -> Result<Option<&'static Definition>, Imp
     }
 }
 
-/// True for a group that this server has built-in resources of; no custom kind may be in it.
+/// True for a group with built-in resources; it cannot have custom kinds.
 fn is_builtin_group(group: &str) -> bool {
     resources::all().iter().any(|known| known.resource.group == group)
 }

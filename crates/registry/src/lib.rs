@@ -1,27 +1,26 @@
-//! What a read, a write and a watch mean to a Kubernetes API server.
+//! The semantics of reads, writes and watches of a Kubernetes API server.
 //!
-//! [`Registry`] takes verbs with a resource, a name, options and a body, and answers with stored objects, a page of
-//! them, a watch, or a [`Status`](watchkeeper_meta::Status). It knows neither HTTP nor encodings beyond the one it
-//! stores; a server above it does, and knows the way to webhooks ([`WebhookTransport`]). It keeps no state but the
-//! store's, a history per watched resource, the addresses of services that are given out, and what policies, webhooks
-//! and the definitions of custom kinds were compiled into.
+//! [`Registry`] takes a verb with a resource, a name, options and a body, and returns stored objects, a page of them,
+//! a watch, or a [`Status`](watchkeeper_meta::Status). It knows no HTTP, and no encoding but the stored one; the
+//! server above does, and provides access to webhooks ([`WebhookTransport`]). Its only state besides the store is a
+//! history per watched resource, the allocated service addresses, and compiled policies, webhooks and custom kinds.
 //!
-//! # What is not checked
+//! # Limits
 //!
-//! Objects of the built-in kinds are held to the rules of Kubernetes 1.37, in its words ([`watchkeeper_kinds`]). Left out
-//! are:
+//! Objects of built-in kinds are validated by the rules of Kubernetes 1.37, with its error texts
+//! ([`watchkeeper_kinds`]). Not implemented:
 //!
-//! - formats inside the volume sources of vendors, beyond the fields they require; which fields pods on Windows may not
-//!   have; pod certificate requests;
+//! - validation of vendor volume sources beyond their required fields; of the fields of Windows pods; pod certificate
+//!   requests;
 //! - derived attributes of devices;
-//! - what a request for a certificate asks for: none is refused because it would make its owner an administrator;
-//! - what policies leave out is said in `admission::policies`, what webhooks do not see in `admission::webhooks`;
-//! - how a list or map is merged that stands directly in another list or map of a custom kind: as a whole;
+//! - authorization of the subject that a certificate signing request asks for;
+//! - see `admission::policies` and `admission::webhooks` for their limits;
+//! - merging of a list or map that is directly inside another list or map of a custom kind: it is replaced as a
+//!   whole;
 //! - alpha kinds, which are not served.
 //!
-//! Of what a new cluster has by itself there are the namespaces, the `kubernetes` service with its range and endpoints,
-//! the priority classes, the roles for people, flow schemas and priority levels; not the roles of components that are not
-//! there.
+//! A new cluster has the namespaces, the `kubernetes` service with its CIDR and endpoints, the priority classes, the
+//! user-facing roles, flow schemas and priority levels, but not the roles of Kubernetes components.
 
 mod admission;
 mod allocate;

@@ -1,4 +1,4 @@
-//! Reading one object, and reading many on one snapshot, in pages.
+//! Reads one object, or a list in pages of one snapshot.
 
 use futures_util::future::BoxFuture;
 use watchkeeper_meta::{GetOptions, ListOptions, Status};
@@ -11,22 +11,22 @@ use crate::read_version::{self, ListState};
 use crate::reader::Reader;
 use crate::selection::Selection;
 
-/// How many stored objects are looked at in one step when a selector filters a page.
+/// The number of stored objects examined in one step when a selector filters a page.
 const FILTER_STEP: usize = 1_000;
 
-/// How often a page begins again because what it had begun with was forgotten. Then the client has to.
-const MAX_BEGINNINGS: usize = 8;
+/// The number of times a page restarts because its revision was compacted. After that the client must retry.
+const MAX_RESTARTS: usize = 8;
 
-/// One page of a list; all of it when no limit was asked for.
+/// A page of a list, or all of it if no limit was requested.
 #[derive(Clone, Debug, Default)]
 pub struct List {
     /// The objects, in the order of their keys.
     pub items: Vec<StoredObject>,
-    /// The state of the store that every page of this list shows.
+    /// The revision that every page of this list shows.
     pub revision: Revision,
-    /// Where the next page starts, if there is one.
+    /// The token of the next page, if there is one.
     pub continue_token: Option<String>,
-    /// How many objects come after this page; unknown when a selector filters.
+    /// The number of objects after this page; unknown with a selector.
     pub remaining: Option<u64>,
 }
 
@@ -39,10 +39,10 @@ impl Reader {
         name: &str,
         options: &GetOptions,
     ) -> Result<StoredObject, Status> {
-        // A version that is no number is not a client's error to Kubernetes; its answer is kept.
+        // An invalid version is an internal error in Kubernetes, not a bad request.
         let awaited = read_version::parse(&options.resource_version).map_err(Status::unclassified)?;
         read_version::reached(self.store(), awaited).await?;
-        // Whoever names a version wants that or a later one, not the latest.
+        // A stated version means that one or a later one, not the latest.
         let at = match options.resource_version.is_unset() {
             true => ReadAt::Latest,
             false => ReadAt::Visible,
@@ -52,7 +52,7 @@ impl Reader {
             .ok_or_else(|| Status::not_found(&definition.group_resource(), name))
     }
 
-    /// Reads one object, if it is there.
+    /// Reads one object, if it exists.
     pub(crate) async fn find(
         &self,
         definition: &Definition,
@@ -62,7 +62,7 @@ impl Reader {
         self.find_at(definition, namespace, name, ReadAt::Latest).await
     }
 
-    /// Reads one object as it is stored, in whatever version, if it is there.
+    /// Reads one object in its stored version, if it exists.
     pub(crate) async fn find_stored(
         &self,
         definition: &Definition,
@@ -82,7 +82,7 @@ impl Reader {
         at: ReadAt,
     ) -> Result<Option<StoredObject>, Status> {
         match self.find_stored(definition, namespace, name, at).await? {
-            // In a box: hardly any read waits for a webhook.
+            // Boxed: few reads need a webhook.
             Some(found) if definition.converter.is_some() => {
                 Box::pin(self.one_in_served_version(definition, found))
                     .await
@@ -92,7 +92,7 @@ impl Reader {
         }
     }
 
-    /// Reads the objects of a namespace, or of all when `namespace` is empty.
+    /// Lists the objects of a namespace, or of all if `namespace` is empty.
     pub fn list<'a>(
         &'a self,
         definition: &'a Definition,
@@ -112,12 +112,12 @@ impl Reader {
             if let ListState::Continued(token) = &state
                 && token.revision > Some(self.store().current_revision())
             {
-                // The page before may be from another server that shares the store and has seen more.
+                // The previous page may come from another server that shares the store and is ahead of this one.
                 self.store().refresh().await.map_err(Status::internal_error)?;
             }
             let limit = match state {
                 ListState::Any => None,
-                // A token that comes with "any version" says where to go on, and all the rest is sent.
+                // A token with resourceVersion 0 only states the start; everything after it is sent.
                 _ if options.resource_version.is_any() => None,
                 _ => options
                     .limit
@@ -128,7 +128,7 @@ impl Reader {
         })
     }
 
-    /// The objects of one state that are selected, up to a limit.
+    /// The selected objects of one revision, up to a limit.
     pub(crate) async fn page(
         &self,
         definition: &Definition,
@@ -156,9 +156,9 @@ impl Reader {
                 at,
             };
             let range = match self.store().range(&request).await {
-                // Compacted between two steps, and the client has named no state: the page begins again at a later one.
+                // Compacted between two steps. The client requested no revision, so the page restarts at a later one.
                 Err(ReadError::Compacted { .. })
-                    if beginnings < MAX_BEGINNINGS && !matches!(begin().0, ReadAt::Revision(_)) =>
+                    if beginnings < MAX_RESTARTS && !matches!(begin().0, ReadAt::Revision(_)) =>
                 {
                     beginnings += 1;
                     (at, after) = begin();
@@ -175,7 +175,7 @@ impl Reader {
             }
             let mut items = range.items;
             if definition.converter.is_some() {
-                // In a box: hardly any list waits for a webhook.
+                // Boxed: few lists need a webhook.
                 Box::pin(self.serve_items(definition, &mut items)).await?;
             }
             for (index, item) in items.into_iter().enumerate() {
@@ -201,7 +201,7 @@ impl Reader {
         }
     }
 
-    /// Converts items of the store to the version that a definition serves.
+    /// Converts items to the version that a definition serves.
     async fn serve_items(&self, definition: &Definition, items: &mut [KeyValue]) -> Result<(), Status> {
         let stored = items.iter().cloned().map(StoredObject::from).collect();
         let served = self.in_served_version(definition, stored).await?;
@@ -213,7 +213,7 @@ impl Reader {
 }
 
 impl List {
-    /// Ends a full page: `left` keys come after it, selected or not.
+    /// Ends a full page; `left` keys follow it, selected or not.
     fn end_at(&mut self, last: &str, left: usize, selection: &Selection) {
         if left > 0 {
             let token = ContinueToken {
@@ -226,7 +226,7 @@ impl List {
     }
 }
 
-/// How much to read at once: exactly a page when everything in it counts.
+/// The number of objects to read at once: exactly a page if there is no selector.
 fn step(limit: Option<usize>, selection: &Selection) -> Option<usize> {
     match limit {
         None => None,
@@ -235,7 +235,7 @@ fn step(limit: Option<usize>, selection: &Selection) -> Option<usize> {
     }
 }
 
-/// What a client hears when the state it reads is no longer kept.
+/// The error for a compacted revision.
 fn expired(error: ReadError, state: &ListState) -> Status {
     match (error, state) {
         (ReadError::Compacted { .. }, ListState::Continued(token)) => {
@@ -264,11 +264,11 @@ mod tests {
     use super::*;
     use crate::Registry;
 
-    /// More objects than are read without letting others run in between.
+    /// More objects than are read before the task yields.
     const MANY: usize = 20 * FILTER_STEP;
 
     #[tokio::test]
-    async fn a_list_that_names_no_version_does_not_expire() {
+    async fn a_list_without_a_version_does_not_expire() {
         let store = Store::memory(StoreOptions::default());
         let registry = Registry::open(store.clone()).await.unwrap();
         let namespaces = registry.builtin(&watchkeeper_kinds::builtin::NAMESPACE).unwrap();
@@ -283,7 +283,7 @@ mod tests {
             ..ListOptions::default()
         };
         let mut list = pin!(registry.list(&namespaces, "", &options));
-        assert!(list.as_mut().now_or_never().is_none(), "it was read in one go");
+        assert!(list.as_mut().now_or_never().is_none(), "it was read in one step");
         let written = store.create("/other", Bytes::new(), None).await.unwrap();
         store.compact(written).await.unwrap();
         let list = list.await.unwrap();

@@ -1,4 +1,4 @@
-//! The part of a write that every kind shares: what `metadata` may say, and what the server says in it.
+//! Metadata rules common to all kinds: checks what a client may set, and sets what the server owns.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -18,10 +18,10 @@ use crate::definition::Definition;
 use watchkeeper_kinds::Warnings;
 use watchkeeper_kinds::names;
 
-/// What a client may not say of a new object.
+/// Fields a client cannot set on a new object.
 const SYSTEM_FIELDS: &[&str] = &["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
-/// Brings the namespace of a body and of the path together.
+/// Checks the body's namespace against that of the path, or sets it.
 pub(crate) fn match_namespace(
     definition: &Definition,
     object: &mut Value,
@@ -40,16 +40,16 @@ pub(crate) fn match_namespace(
     Ok(())
 }
 
-/// Where an owner was found to be named again.
+/// The phase in which a duplicate owner reference was found.
 #[derive(Clone, Copy)]
 pub(crate) enum Repeated {
-    /// In what the client sent.
+    /// In the request.
     InRequest,
-    /// In what came of it.
+    /// After mutating admission.
     AfterAdmission,
 }
 
-/// Takes out owners that are named again in the very same words, and says so.
+/// Removes duplicate owner references, with a warning.
 pub(crate) fn drop_repeated_owners(object: &mut Value, place: Repeated, warnings: &Warnings) {
     let owners = object.pointer_mut("/metadata/ownerReferences");
     let Some(owners) = owners.and_then(Value::as_array_mut) else {
@@ -80,7 +80,7 @@ pub(crate) fn drop_repeated_owners(object: &mut Value, place: Repeated, warnings
     }
 }
 
-/// Brings the name of a body and of the path together.
+/// Checks the body's name against that of the path.
 pub(crate) fn match_name(object: &Value, name: &str) -> Result<(), Status> {
     match text(object, "name") {
         stated if stated == name => Ok(()),
@@ -93,7 +93,7 @@ pub(crate) fn match_name(object: &Value, name: &str) -> Result<(), Status> {
     }
 }
 
-/// Takes away what only the server says of a new object.
+/// Removes fields that only the server sets.
 pub(crate) fn drop_system_fields(object: &mut Value) {
     let metadata = of(object);
     for owned in SYSTEM_FIELDS {
@@ -101,7 +101,7 @@ pub(crate) fn drop_system_fields(object: &mut Value) {
     }
 }
 
-/// Takes what a client says of managed fields out of an object.
+/// Removes and returns the managed fields of the request.
 pub(crate) fn take_managed_fields(object: &mut Value) -> Option<Value> {
     object
         .get_mut("metadata")?
@@ -109,7 +109,7 @@ pub(crate) fn take_managed_fields(object: &mut Value) -> Option<Value> {
         .remove("managedFields")
 }
 
-/// What is wrong with managers that a client has named. Their fields have been read, and so are in order.
+/// The validation errors of managed fields in the request. Their field sets were already parsed.
 pub(crate) fn manager_errors(managers: &Managers) -> FieldErrors {
     let entries = managers.entries().iter().map(|manager| {
         json!({
@@ -122,8 +122,8 @@ pub(crate) fn manager_errors(managers: &Managers) -> FieldErrors {
     managed_fields(&entries.collect(), &path)
 }
 
-/// Gives a new object what only the server gives: uid and time, and a name where only a prefix is asked for. That
-/// prefix is returned.
+/// Sets the uid and creationTimestamp of a new object, and its name if only `generateName` is given; returns that
+/// prefix.
 pub(crate) fn begin(object: &mut Value, now: &str) -> Option<String> {
     let prefix = names::wanted_prefix(object).map(str::to_owned);
     drop_system_fields(object);
@@ -136,7 +136,7 @@ pub(crate) fn begin(object: &mut Value, now: &str) -> Option<String> {
     prefix
 }
 
-/// Gives a changed object what stays the server's: who it is, and since when.
+/// Restores server-owned metadata of a changed object.
 pub(crate) fn keep(object: &mut Value, live: &Value) {
     let kept = |name: &str| live["metadata"].get(name).cloned();
     let uid_is_empty = text(object, "uid").is_empty();
@@ -159,7 +159,7 @@ pub(crate) fn keep(object: &mut Value, live: &Value) {
     }
 }
 
-/// What is wrong with the metadata of a new object.
+/// The metadata errors of a new object.
 pub(crate) fn errors(definition: &Definition, object: &Value) -> FieldErrors {
     object_meta(
         &object["metadata"],
@@ -168,13 +168,13 @@ pub(crate) fn errors(definition: &Definition, object: &Value) -> FieldErrors {
     )
 }
 
-/// What is wrong with the metadata of a changed object.
+/// The metadata errors of a changed object.
 pub(crate) fn update_errors(definition: &Definition, object: &Value, live: &Value) -> FieldErrors {
     let (new, old) = (&object["metadata"], &live["metadata"]);
     object_meta_update(new, old, &rules(definition), &FieldPath::new("metadata"))
 }
 
-/// Whether the labels, annotations and finalizers of a changed object are in order, where it has changed.
+/// True if the changed labels, annotations and finalizers are valid.
 pub(crate) fn is_in_order(object: &Value, difference: &Difference) -> bool {
     let Difference::Members { changed, .. } = difference.member("metadata") else {
         return difference.is_nowhere();
@@ -192,7 +192,7 @@ pub(crate) fn is_in_order(object: &Value, difference: &Difference) -> bool {
     })
 }
 
-/// The entries of a map that are others than they were; all of anything else.
+/// The changed entries of a map; the whole value if it is not a map.
 fn changed_part<'v>(found: &'v Value, difference: &Difference) -> Cow<'v, Value> {
     let Difference::Members { changed, .. } = difference else {
         return Cow::Borrowed(found);
@@ -201,7 +201,7 @@ fn changed_part<'v>(found: &'v Value, difference: &Difference) -> Cow<'v, Value>
     Cow::Owned(Value::Object(entries.collect()))
 }
 
-/// How long all keys and values of a map are together.
+/// The total size of the keys and values of a map.
 fn size_of(map: &Value) -> usize {
     let entries = map.as_object().into_iter().flatten();
     entries

@@ -1,8 +1,8 @@
-//! An object as it is stored, and the forms it is sent in.
+//! A stored object, and the forms it is sent in.
 //!
-//! Built-in objects are stored as Kubernetes stores them in etcd: a protobuf envelope, without a resourceVersion,
-//! because the version is the revision of the write. It is put in on the way out, while the bytes are copied. Custom
-//! objects are stored as JSON, see [`custom`].
+//! Built-in objects are stored as in Kubernetes' etcd: a protobuf envelope without a resourceVersion, which is the
+//! revision of the write. It is inserted while the bytes are copied out. Custom objects are stored as JSON, see
+//! [`custom`].
 
 pub(crate) mod custom;
 
@@ -22,26 +22,26 @@ use watchkeeper_wire::schema::{Schema, TypeId};
 use crate::definition::Definition;
 use crate::metadata;
 
-/// How much of an object is sent.
+/// The sent part of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
-    /// All of it.
+    /// The whole object.
     Whole,
     /// `PartialObjectMetadata`.
     Metadata,
 }
 
-/// An object as it is stored.
+/// A stored object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredObject {
     /// The envelope, or the JSON text of a custom object.
     pub bytes: Bytes,
-    /// Its version; `None` for an object that was not stored, because the request was a dry run.
+    /// Its version; `None` for the result of a dry run.
     pub revision: Option<Revision>,
 }
 
-/// An object as a write finds it. Its managers are kept apart from its value: all that is done with them is done to sets
-/// of fields, and as a value they would be as large as the rest.
+/// The live object of a write. Managed fields are kept apart from the value: they are processed as field sets, and as
+/// a JSON value would be as large as the rest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Live {
     /// The object with its version, without `metadata.managedFields`.
@@ -49,13 +49,12 @@ pub(crate) struct Live {
     pub(crate) managers: Managers,
 }
 
-/// What a value without anything but metadata is: every kind has its metadata where this one has it.
-pub(crate) static METADATA_ALONE: LazyLock<Option<TypeId>> =
+/// The type of an object with only metadata. Every kind has its metadata in the same field.
+pub(crate) static METADATA_ONLY: LazyLock<Option<TypeId>> =
     LazyLock::new(|| Schema::builtin().type_named("meta/v1.PartialObjectMetadata"));
 
 impl Live {
-    /// The object, if it is in the form in which the server prints it: as it was read from the store, and not converted
-    /// since. Else null, of which nothing is known.
+    /// The object, if it is in canonical form, that is, read from the store and not converted since. Otherwise null.
     pub(crate) fn canonical(&self, definition: &Definition) -> &Value {
         let is_stored = !metadata::text(&self.value, "uid").is_empty();
         match is_stored && definition.conversion.is_none() {
@@ -64,7 +63,7 @@ impl Live {
         }
     }
 
-    /// The object with all it has, for a patch that speaks of managed fields.
+    /// The object including managed fields, for a patch that changes them.
     pub(crate) fn whole(&self) -> Value {
         let mut whole = self.value.clone();
         self.managers.write_to(&mut whole);
@@ -82,7 +81,7 @@ impl From<KeyValue> for StoredObject {
 }
 
 impl StoredObject {
-    /// Makes what is stored of a value, which has no managed fields, and of its managers.
+    /// Encodes a value without managed fields, and its managers, for the store.
     pub(crate) fn encode(
         definition: &Definition,
         value: &Value,
@@ -102,7 +101,7 @@ impl StoredObject {
             }
         };
         let raw = raw.map_err(|error| broken(&error))?;
-        // The version is the store's to give; a value read from the store carries an old one.
+        // The store assigns the version; a value read from the store has an old one.
         let managed: Vec<Vec<u8>> = managers.to_stored().collect();
         let managed_bytes = managed.iter().map(|entry| entry.len() + 8).sum::<usize>();
         let mut unstamped = Vec::with_capacity(raw.len() + managed_bytes);
@@ -119,7 +118,7 @@ impl StoredObject {
         Ok(bytes.into())
     }
 
-    /// What stands under any key of the store, whatever its kind, as a value without a version. `None` if that is no
+    /// The object under any key of the store, of any kind, as a value without a version. `None` if it is not an
     /// object.
     pub fn read_any(stored: &[u8]) -> Option<Value> {
         let message = Message::open(Schema::builtin(), stored).and_then(|message| message.to_value());
@@ -137,7 +136,7 @@ impl StoredObject {
         Ok(self.served(definition, value))
     }
 
-    /// The object as a write finds it. Managers that cannot be read manage nothing.
+    /// The live object of a write. Unreadable managed fields are treated as empty.
     pub(crate) fn to_live(&self, definition: &Definition) -> Result<Live, Status> {
         if definition.is_custom() {
             return custom::to_live(definition, self);
@@ -161,7 +160,7 @@ impl StoredObject {
         Ok(live)
     }
 
-    /// A value as it was stored in the version it is served in, with the version of the object.
+    /// Converts a stored value to the served version and sets its resourceVersion.
     fn served(&self, definition: &Definition, mut value: Value) -> Value {
         if let Some(conversion) = definition.conversion {
             value = conversion.to_served(value);
@@ -175,8 +174,8 @@ impl StoredObject {
         value
     }
 
-    /// Whether the object was stored in the version that objects are stored in now. If not, even a write that changes
-    /// nothing stores it again: that is how storage is migrated.
+    /// True if the object was stored in the current storage version. If not, even a no-op write stores it again: this
+    /// is how storage is migrated.
     pub(crate) fn is_in_stored_version(&self, definition: &Definition) -> bool {
         let Some(custom) = &definition.custom else {
             return true;
@@ -185,7 +184,7 @@ impl StoredObject {
         header.is_ok_and(|header| header.api_version == custom.stored_api_version)
     }
 
-    /// The object's header, with no version.
+    /// The object's header, without a version.
     pub fn header(&self, definition: &Definition) -> Result<Header<'_>, Status> {
         if definition.is_custom() {
             return custom::header(definition, self);
@@ -194,12 +193,12 @@ impl StoredObject {
         read.map_err(|error| self.damaged(definition, &error))
     }
 
-    /// The object's message, with its version and without an envelope.
+    /// The object's message with its version, without an envelope.
     pub fn message(&self, definition: &Definition) -> Result<Vec<u8>, Status> {
         Ok(self.shown(definition, View::Whole)?.to_vec())
     }
 
-    /// The part of the object's message that a view shows, with its version and without an envelope.
+    /// The part of the object's message in a view, with its version, without an envelope.
     pub(crate) fn shown(&self, definition: &Definition, view: View) -> Result<ShownMessage<'_>, Status> {
         let is_cleaned = view == View::Metadata && definition.kind.drop_alien_metadata.is_some();
         if is_cleaned || !definition.stores_messages() {
@@ -207,17 +206,17 @@ impl StoredObject {
         }
         let mut apart = self.apart(definition)?;
         if view == View::Metadata {
-            // Metadata is the first field of every kind, and the only one of that view.
+            // Metadata is the first field of every kind, and the only one in this view.
             apart.rest = &[];
         }
         let version = self.version();
         Ok(ShownMessage::Stored { apart, version })
     }
 
-    /// The message of an object that is stored in another form than it is served in.
+    /// The message of an object that is served in another version than it is stored.
     fn converted(&self, definition: &Definition, view: View) -> Result<Vec<u8>, Status> {
         let mut value = self.to_value(definition)?;
-        let encoded = match (view, *METADATA_ALONE) {
+        let encoded = match (view, *METADATA_ONLY) {
             (View::Metadata, Some(metadata_alone)) => {
                 definition.bare_metadata(&mut value["metadata"]);
                 encode_message(Schema::builtin(), metadata_alone, &value)
@@ -232,7 +231,7 @@ impl StoredObject {
         apart.map_err(|error| self.damaged(definition, &error))
     }
 
-    /// The version as clients see it; empty if there is none.
+    /// The resourceVersion; empty if there is none.
     fn version(&self) -> String {
         self.revision
             .map(|revision| revision.to_string())
@@ -248,16 +247,16 @@ impl StoredObject {
     }
 }
 
-/// What is sent of an object: its length is known before it is copied to where it is sent from.
+/// The message of an object to send. Its length is known before it is copied.
 pub(crate) enum ShownMessage<'a> {
-    /// As it is stored, but for its version.
+    /// As stored, except for its version.
     Stored { apart: Apart<'a>, version: String },
-    /// In another form than it is stored in.
+    /// Converted to another version.
     Converted(Vec<u8>),
 }
 
 impl ShownMessage<'_> {
-    /// How much [`write`](Self::write) will append.
+    /// The number of bytes that [`write`](Self::write) appends.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Stored { apart, version } => field_len(apart.metadata_len(version, &[])) + apart.rest.len(),

@@ -1,9 +1,9 @@
-//! Who may do what, from the roles and bindings that are stored.
+//! The RBAC authorizer: decides from the stored roles and bindings.
 //!
-//! Members of `system:masters` may do everything. For everyone else the rules of each binding that names them are
-//! tried, the cluster's first. Rules are read when they are first needed, and again when a role or a binding has
-//! changed since: a grant holds with the very next request. Whoever writes roles and bindings can give away only
-//! what they have ([`grant`]).
+//! Members of `system:masters` may do everything. For other users the rules of all bindings that name them are tried,
+//! cluster bindings first. Rules are compiled when they are first needed, and again when a role or binding has
+//! changed, so a grant applies to the next request. Writers of roles and bindings cannot grant more than they have
+//! ([`grant`]).
 
 mod defaults;
 mod grant;
@@ -32,10 +32,10 @@ pub use rule::Rule;
 /// The group of roles and bindings.
 pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Something a user wants to do.
+/// An action of a user.
 #[derive(Clone, Copy, Debug)]
 pub enum Action<'a> {
-    /// Something to do with a resource; what is not named is empty.
+    /// An action on a resource; unused fields are empty.
     Resource {
         /// `get`, `list`, `impersonate`…
         verb: &'a str,
@@ -43,7 +43,7 @@ pub enum Action<'a> {
         group: &'a str,
         /// The plural name.
         resource: &'a str,
-        /// The part of the object.
+        /// The subresource.
         subresource: &'a str,
         /// The namespace; empty for the whole cluster.
         namespace: &'a str,
@@ -59,32 +59,32 @@ pub enum Action<'a> {
     },
 }
 
-/// Whether a user may, and why.
+/// The decision about an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// They may. Members of `system:masters` need no reason.
+    /// Allowed, with the reason; empty for members of `system:masters`.
     Allowed(String),
-    /// They may not; there is a reason if a binding names a role that is not there.
+    /// Denied, with a reason if a binding refers to a missing role.
     Refused(String),
 }
 
 impl Decision {
-    /// Whether the user may.
+    /// True if the action is allowed.
     pub fn is_allowed(&self) -> bool {
         matches!(self, Self::Allowed(_))
     }
 }
 
-/// The rules that hold.
+/// The compiled rules.
 #[derive(Debug, Default)]
-pub(crate) struct PolicyCache(Followed<Policy>);
+pub(crate) struct RbacCache(Followed<Policy>);
 
-/// The rules that held when they were asked for: answers do not wait.
+/// The rules at one moment, for decisions without awaiting.
 #[derive(Clone, Debug)]
 pub(crate) struct Grants(Arc<Policy>);
 
 impl Grants {
-    /// Whether a user may do something.
+    /// Decides whether a user may perform an action.
     pub(crate) fn decide(&self, user: &User, action: Action<'_>) -> Decision {
         match user.is_in(MASTERS) {
             true => Decision::Allowed(String::new()),
@@ -93,19 +93,19 @@ impl Grants {
     }
 }
 
-/// Decides what users may do, from what is stored.
+/// Decides from the stored roles and bindings.
 #[derive(Clone, Copy)]
 pub(crate) struct Authorizer<'r> {
     reader: &'r Reader,
-    cache: &'r PolicyCache,
+    cache: &'r RbacCache,
 }
 
 impl<'r> Authorizer<'r> {
-    pub(crate) fn new(reader: &'r Reader, cache: &'r PolicyCache) -> Self {
+    pub(crate) fn new(reader: &'r Reader, cache: &'r RbacCache) -> Self {
         Self { reader, cache }
     }
 
-    /// Whether a user may do something.
+    /// Decides whether a user may perform an action.
     pub(crate) async fn may(&self, user: &User, action: Action<'_>) -> Result<Decision, Status> {
         if user.is_in(MASTERS) {
             return Ok(Decision::Allowed(String::new()));
@@ -113,19 +113,19 @@ impl<'r> Authorizer<'r> {
         Ok(self.policy().await?.decide(user, action))
     }
 
-    /// The rules that hold now, for several questions.
+    /// The current rules, for several decisions.
     pub(crate) async fn grants(&self) -> Result<Grants, Status> {
         self.policy().await.map(Grants)
     }
 
-    /// Refuses a PUT or an apply that would create an object, if its writer may only change what is there.
-    pub(crate) async fn check_right_to_create(
+    /// Rejects a PUT or apply that would create an object, if the user has no permission to create.
+    pub(crate) async fn check_create_permission(
         &self,
         definition: &Definition,
         object: &Value,
         context: &WriteContext,
     ) -> Result<(), Status> {
-        let Some(user) = context.requester.as_ref().filter(|_| context.asks_to_create) else {
+        let Some(user) = context.requester.as_ref().filter(|_| context.authorize_create) else {
             return Ok(());
         };
         let name = metadata::text(object, "name");
@@ -143,12 +143,12 @@ impl<'r> Authorizer<'r> {
         }
     }
 
-    /// Everything a user may do in a namespace.
+    /// All rules of a user in a namespace.
     pub(crate) async fn rules_of(&self, user: &User, namespace: &str) -> Result<Rules, Status> {
         Ok(self.policy().await?.rules_of(user, namespace))
     }
 
-    /// The rules that hold now.
+    /// The current rules.
     async fn policy(&self) -> Result<Arc<Policy>, Status> {
         self.cache.0.get(|| self.read_policy()).await
     }

@@ -1,4 +1,4 @@
-//! Which state of the store a read is about: the rules of `resourceVersion`, in one place.
+//! The semantics of `resourceVersion`: the revision that a read shows.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use watchkeeper_storage::{Revision, Store};
 
 use crate::continue_token::ContinueToken;
 
-/// 3 s, as Kubernetes: how long a read waits for a version that has not happened yet.
+/// The time a read waits for a future version: 3 s, as in Kubernetes.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Which state a list shows.
+/// The revision a list shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListState {
-    /// The most recent.
+    /// The latest.
     Latest,
     /// Any; the whole list, whatever the limit.
     Any,
-    /// Any that is not older than this.
+    /// Any, not older than this.
     NotOlderThan(Revision),
     /// Exactly this.
     Exactly(Revision),
-    /// That of the first page, after the page before.
+    /// That of the first page, continued after the previous page.
     Continued(ContinueToken),
 }
 
 impl ListState {
-    /// What the options ask for.
+    /// The revision the options request.
     pub(crate) fn of(options: &ListOptions) -> Result<Self, Status> {
         let version = &options.resource_version;
         if !options.continue_token.is_empty() {
@@ -46,7 +46,7 @@ impl ListState {
         Ok(match options.resource_version_match {
             _ if version.is_any() || revision == Revision::ZERO => Self::Any,
             Some(ResourceVersionMatch::Exact) => Self::Exactly(revision),
-            // With a limit and nothing else said, a version has always meant exactly that version.
+            // With a limit and no match rule, a version has always meant exactly that version.
             None if options.limit.is_some_and(|limit| limit > 0) => Self::Exactly(revision),
             _ => Self::NotOlderThan(revision),
         })
@@ -61,7 +61,7 @@ impl ListState {
     }
 }
 
-/// The revision a version names; an unset one is zero.
+/// Parses a version; an unset one is zero.
 pub(crate) fn parse(version: &ResourceVersion) -> Result<Revision, String> {
     if version.is_unset() {
         return Ok(Revision::ZERO);
@@ -74,7 +74,7 @@ pub(crate) fn parse(version: &ResourceVersion) -> Result<Revision, String> {
         })
 }
 
-/// A decimal number, with Go's words for what is not one.
+/// Parses a decimal number, with Go's error texts.
 pub(crate) fn parse_number(text: &str) -> Result<u64, String> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
@@ -84,14 +84,14 @@ pub(crate) fn parse_number(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Waits until the store has reached a revision, for a while.
+/// Waits until the store has reached a revision, up to [`PATIENCE`].
 pub(crate) async fn reached(store: &Store, revision: Revision) -> Result<(), Status> {
     let too_large = || Status::too_large_resource_version(revision.get(), store.current_revision().get(), 1);
     if store.current_revision() >= revision {
         return Ok(());
     }
     let wait = async {
-        // A store that others write to as well may have got there without a change to tell of.
+        // A shared store may have reached it without a change in this feed.
         store.refresh().await?;
         let mut feed = store.watch("", store.current_revision())?;
         while feed.position() < revision {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_mean_what_kubernetes_documents() {
+    fn version_semantics_match_the_kubernetes_documentation() {
         use ResourceVersionMatch::{Exact, NotOlderThan};
         assert_eq!(state("", None, 5), "Latest");
         assert_eq!(state("0", None, 5), "Any");

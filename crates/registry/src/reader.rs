@@ -1,4 +1,4 @@
-//! Reading: what is stored of which resources, now and as it changes.
+//! Reads of the store: get, list, watch.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use crate::definition::Definition;
 use crate::watch_cache::{WatchCache, Watcher};
 use crate::webhook_client::WebhookTransport;
 
-/// Reads from one store: `get` and `list` of one moment, `watch` from there on. Clones share all they have. Everything that only reads takes this
-/// and not the registry, so that it cannot depend on how objects are written.
+/// Reads from one store: `get` and `list` of a snapshot, `watch` from there on. Clones share their state. Code that
+/// only reads takes a `Reader`, not the registry, so that it cannot depend on how objects are written.
 #[derive(Clone)]
 pub struct Reader(Arc<Inner>);
 
 struct Inner {
     store: Store,
     catalog: Catalog,
-    /// One history per resource that has ever been watched, by its prefix in the store.
+    /// One history per resource that was ever watched, by storage prefix.
     watch_caches: Mutex<HashMap<String, Arc<WatchCache>>>,
-    /// The way to conversion webhooks, and to all others.
+    /// The transport to webhooks.
     webhooks: Option<Arc<dyn WebhookTransport>>,
 }
 
 impl Reader {
-    /// Reads the built-in resources of a store; custom ones come into force with their definitions.
+    /// A reader of the built-in resources; custom resources are added with their definitions.
     pub(crate) fn new(store: Store, webhooks: Option<Arc<dyn WebhookTransport>>) -> Self {
         Self(Arc::new(Inner {
             store,
@@ -41,22 +41,22 @@ impl Reader {
         }))
     }
 
-    /// The way to webhooks; without one, none can be asked.
+    /// The transport to webhooks; `None` if webhooks cannot be called.
     pub(crate) fn webhook_transport(&self) -> Option<&Arc<dyn WebhookTransport>> {
         self.0.webhooks.as_ref()
     }
 
-    /// The store below.
+    /// The store.
     pub fn store(&self) -> &Store {
         &self.0.store
     }
 
-    /// What time it is.
+    /// The clock.
     pub fn clock(&self) -> Clock {
         Clock
     }
 
-    /// The resources there are.
+    /// The catalog of resources.
     pub(crate) fn catalog(&self) -> &Catalog {
         &self.0.catalog
     }
@@ -66,17 +66,17 @@ impl Reader {
         self.0.catalog.find(resource)
     }
 
-    /// Every custom resource, with a number that is another whenever they are others.
+    /// All custom resources, and their generation, which changes with them.
     pub fn custom_definitions(&self) -> (u64, Vec<Arc<Definition>>) {
         self.0.catalog.custom()
     }
 
-    /// The number of [`Reader::custom_definitions`].
+    /// The generation of [`Reader::custom_definitions`].
     pub fn custom_generation(&self) -> u64 {
         self.0.catalog.custom_generation()
     }
 
-    /// Tells when [`Reader::custom_definitions`] are others.
+    /// Reports changes of [`Reader::custom_definitions`].
     pub fn custom_changes(&self) -> watch::Receiver<u64> {
         self.0.catalog.custom_changes()
     }
@@ -86,7 +86,7 @@ impl Reader {
         self.0.catalog.builtin(kind)
     }
 
-    /// An object that must be there.
+    /// An object that must exist.
     pub(crate) async fn present(
         &self,
         definition: &Definition,
@@ -98,11 +98,11 @@ impl Reader {
         found.ok_or_else(missing)?.to_value(definition)
     }
 
-    /// Ends every watch on a custom resource that is served no longer, or otherwise, when it has told what happened.
-    /// Whoever watches what takes its place shares nothing with them.
+    /// Ends every watch on a custom resource that is no longer served, or has changed, after it has delivered all
+    /// earlier events. Watches of its replacement use a new history.
     pub(crate) fn end_watches(&self, definition: &Definition) {
-        if let Some(life) = &definition.life {
-            life.is_retired.send_replace(true);
+        if let Some(lifetime) = &definition.lifetime {
+            lifetime.is_retired.send_replace(true);
         }
         self.0.watch_caches.lock().remove(&definition.prefix(""));
     }

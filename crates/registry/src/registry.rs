@@ -1,4 +1,4 @@
-//! The registry: every resource over one store.
+//! The registry: all resources over one store.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,35 +10,35 @@ use watchkeeper_kinds::User;
 use watchkeeper_meta::{FieldErrors, Status};
 use watchkeeper_storage::{ImportedChange, Revision, Snapshot, Store, WriteError};
 
-use crate::admission::policies::PolicyBook;
-use crate::admission::webhooks::WebhookBook;
+use crate::admission::policies::AdmissionPolicies;
+use crate::admission::webhooks::WebhookCache;
 use crate::allocate::Allocator;
 use crate::custom::{Settling, definition_feed, follow_definitions};
 use crate::definition::Definition;
 use crate::import::is_definition;
-use crate::rbac::{Action, Authorizer, Decision, PolicyCache, Rules};
+use crate::rbac::{Action, Authorizer, Decision, RbacCache, Rules};
 use crate::reader::Reader;
 use crate::webhook_client::WebhookTransport;
 
-/// What a read, a write and a watch mean, over one store. Clones are cheap and lead to the same registry.
+/// The semantics of reads, writes and watches over one store. Clones share their state.
 #[derive(Clone)]
 pub struct Registry {
     inner: Arc<Inner>,
 }
 
-/// What a registry allows that others may not.
+/// Options of a registry.
 #[derive(Clone, Debug)]
 pub struct RegistryOptions {
-    /// Containers may run privileged. Yes unless told otherwise, as in every cluster that people set up: network and
-    /// storage drivers need it, and who does not want it has pod security. A bare Kubernetes server says no.
+    /// Allows privileged containers. On by default, as in most clusters: network and storage drivers need it, and pod
+    /// security can forbid it. In a bare kube-apiserver it is off.
     pub allow_privileged: bool,
-    /// Pods get a service account and its token, and are refused if there is no such account. No unless told
-    /// otherwise: somebody must make the default accounts first, which a server does not do by itself.
+    /// Adds a service account and its token to pods, and rejects pods whose account does not exist. Off by default: a
+    /// controller must create the default accounts, which a server alone does not.
     pub service_accounts: bool,
-    /// The store has the past of another cluster: nothing is created at the start, and definitions of custom kinds are
-    /// taken as they are. No unless told otherwise.
+    /// The store has the history of another cluster: no objects are created at start, and definitions of custom kinds
+    /// are accepted as they are. Off by default.
     pub is_replay: bool,
-    /// The way to webhooks. Without one, none can be asked, and their failure policies decide.
+    /// The transport to webhooks. Without one, no webhook can be called, and their failure policies apply.
     pub webhooks: Option<Arc<dyn WebhookTransport>>,
 }
 
@@ -54,8 +54,8 @@ impl Default for RegistryOptions {
 }
 
 impl RegistryOptions {
-    /// A registry of the built-in resources. What every cluster has, default namespaces and the like, is created if
-    /// it is not there.
+    /// Opens a registry of the built-in resources, and creates the objects every cluster starts with if they do not
+    /// exist.
     pub fn open(self, store: Store) -> BoxFuture<'static, Result<Registry, Status>> {
         Box::pin(self.open_here(store))
     }
@@ -73,18 +73,18 @@ impl RegistryOptions {
                 reader: Reader::new(store, self.webhooks.clone()),
                 options: self,
                 settling: Settling::default(),
-                policy_cache: PolicyCache::default(),
-                may_have_judges: AtomicBool::new(false),
-                policy_book: PolicyBook::default(),
-                webhook_book: WebhookBook::default(),
+                rbac_cache: RbacCache::default(),
+                may_have_admission_configuration: AtomicBool::new(false),
+                admission_policies: AdmissionPolicies::default(),
+                webhook_cache: WebhookCache::default(),
                 allocator: Allocator::default(),
             }),
         };
         if !is_replay {
             Box::pin(registry.bootstrap()).await?;
         }
-        registry.look_for_judges().await?;
-        // Before the look at what is stored, so that nothing falls between.
+        registry.look_for_admission_configuration().await?;
+        // Before the definitions are read, so that no change is missed.
         let definitions = definition_feed(&registry)?;
         registry.settle_custom_kinds().await?;
         if let Some(feed) = definitions {
@@ -95,61 +95,61 @@ impl RegistryOptions {
 }
 
 pub(crate) struct Inner {
-    /// Everything up to this revision comes from another cluster.
+    /// Everything up to this revision was imported from another cluster.
     imported: AtomicU64,
     reader: Reader,
     options: RegistryOptions,
     settling: Settling,
-    policy_cache: PolicyCache,
-    may_have_judges: AtomicBool,
-    policy_book: PolicyBook,
-    webhook_book: WebhookBook,
+    rbac_cache: RbacCache,
+    may_have_admission_configuration: AtomicBool,
+    admission_policies: AdmissionPolicies,
+    webhook_cache: WebhookCache,
     allocator: Allocator,
 }
 
 impl Registry {
-    /// The registry again, if somebody still has it.
+    /// The registry, if it still exists.
     pub(crate) fn upgrade(inner: &Weak<Inner>) -> Option<Self> {
         inner.upgrade().map(|inner| Self { inner })
     }
 
-    /// Opens a registry as [`RegistryOptions`] do by default.
+    /// Opens a registry with the default [`RegistryOptions`].
     pub fn open(store: Store) -> BoxFuture<'static, Result<Self, Status>> {
         RegistryOptions::default().open(store)
     }
 
-    /// Makes the store hold what a snapshot of it holds, by writes that watches tell of. Returns how many objects were
+    /// Restores the objects of a snapshot with ordinary writes, which watches deliver. Returns the number of objects
     /// written.
     pub fn restore<'a>(&'a self, snapshot: &'a Snapshot) -> BoxFuture<'a, Result<usize, Status>> {
         Box::pin(async move {
             let restored = self.store().restore(snapshot).await;
             let restored = restored.map_err(Status::internal_error)?;
-            // What may have come or gone with it.
-            self.notice_judge();
+            // The snapshot may contain policies or webhooks.
+            self.note_admission_configuration();
             self.settle_custom_kinds().await?;
             Ok(restored)
         })
     }
 
-    /// Takes further changes of another cluster's history, at their own revisions. Fails with [`WriteError::Past`] once
-    /// anybody has written to this registry: from there on it has a history of its own.
+    /// Imports further changes of another cluster's history at their own revisions. Fails with [`WriteError::Past`]
+    /// after the first write to this registry, which starts a history of its own.
     pub async fn import(&self, changes: Vec<ImportedChange>) -> Result<Revision, WriteError> {
         let defines = changes.iter().any(|change| is_definition(&change.key));
         let revision = self.store().import(changes).await?;
         self.inner.imported.fetch_max(revision.get(), Ordering::AcqRel);
-        self.notice_judge();
+        self.note_admission_configuration();
         if defines && let Err(status) = self.settle_custom_kinds().await {
             tracing::warn!("custom kinds are not up to date: {}", status.message);
         }
         Ok(revision)
     }
 
-    /// Everything up to this revision comes from another cluster.
+    /// Everything up to this revision was imported from another cluster.
     pub(crate) fn imported(&self) -> Revision {
         Revision::new(self.inner.imported.load(Ordering::Acquire))
     }
 
-    /// What is wrong with an object in this cluster, and would not be in another.
+    /// The validation errors that depend on this cluster's options.
     pub(crate) fn policy_errors(&self, definition: &Definition, object: &Value) -> FieldErrors {
         match self.inner.options.allow_privileged {
             true => FieldErrors::new(),
@@ -157,57 +157,61 @@ impl Registry {
         }
     }
 
-    /// Whether what an object may hold depends on more than the rules of its kind.
+    /// True if the validity of objects depends on the options.
     pub(crate) fn has_policy(&self) -> bool {
         !self.inner.options.allow_privileged
     }
 
-    /// Whether pods have service accounts.
+    /// True if pods get service accounts.
     pub(crate) fn has_service_accounts(&self) -> bool {
         self.inner.options.service_accounts
     }
 
-    /// Whether anybody may ever have written a policy or a webhook; until then nobody needs to look for them.
-    pub(crate) fn may_have_judges(&self) -> bool {
-        self.inner.may_have_judges.load(Ordering::Acquire)
+    /// False if no admission policy or webhook was ever written, so that none need to be looked up.
+    pub(crate) fn may_have_admission_configuration(&self) -> bool {
+        self.inner
+            .may_have_admission_configuration
+            .load(Ordering::Acquire)
     }
 
-    /// Notes that somebody writes one.
-    pub(crate) fn notice_judge(&self) {
-        self.inner.may_have_judges.store(true, Ordering::Release);
+    /// Records that an admission policy or webhook is written.
+    pub(crate) fn note_admission_configuration(&self) {
+        self.inner
+            .may_have_admission_configuration
+            .store(true, Ordering::Release);
     }
 
-    /// The policies in force, as last read.
-    pub(crate) fn policy_book(&self) -> &PolicyBook {
-        &self.inner.policy_book
+    /// The compiled admission policies.
+    pub(crate) fn admission_policies(&self) -> &AdmissionPolicies {
+        &self.inner.admission_policies
     }
 
-    /// The webhooks that are configured, as last read.
-    pub(crate) fn webhook_book(&self) -> &WebhookBook {
-        &self.inner.webhook_book
+    /// The compiled webhook configurations.
+    pub(crate) fn webhook_cache(&self) -> &WebhookCache {
+        &self.inner.webhook_cache
     }
 
-    /// Who gives out addresses and ports to services.
+    /// The allocator of service addresses and node ports.
     pub(crate) fn allocator(&self) -> &Allocator {
         &self.inner.allocator
     }
 
-    /// What is known of custom kinds besides what is served of them.
+    /// The compiled definitions of custom kinds.
     pub(crate) fn settling(&self) -> &Settling {
         &self.inner.settling
     }
 
-    /// Who decides what users may do.
+    /// The RBAC authorizer.
     pub(crate) fn authorizer(&self) -> Authorizer<'_> {
-        Authorizer::new(self, &self.inner.policy_cache)
+        Authorizer::new(self, &self.inner.rbac_cache)
     }
 
-    /// Whether a user may do something.
+    /// Decides whether a user may perform an action.
     pub async fn may(&self, user: &User, action: Action<'_>) -> Result<Decision, Status> {
         self.authorizer().may(user, action).await
     }
 
-    /// Everything a user may do in a namespace.
+    /// All RBAC rules of a user in a namespace.
     pub fn rules_of<'a>(
         &'a self,
         user: &'a User,
@@ -217,7 +221,7 @@ impl Registry {
     }
 }
 
-/// A registry reads what it writes.
+/// Reads go through the [`Reader`].
 impl Deref for Registry {
     type Target = Reader;
 

@@ -1,11 +1,11 @@
-//! Which objects of a resource a request is about: a namespace, labels, fields.
+//! The objects a request selects: by namespace, labels and fields.
 
 use watchkeeper_meta::{FieldSelector, LabelSelector, Status};
 
 use crate::definition::Definition;
 use crate::object::StoredObject;
 
-/// Which objects of a resource a request is about. The namespace is a prefix of the store and needs no test.
+/// The selectors of a request. The namespace is a storage prefix and needs no check.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     labels: LabelSelector,
@@ -25,12 +25,12 @@ impl Selection {
         })
     }
 
-    /// Whether every object is meant.
+    /// True if every object is selected.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// Whether an object is meant. Only what is asked about is read.
+    /// True if an object is selected. Decodes only the fields of the selectors.
     pub(crate) fn matches(&self, definition: &Definition, object: &StoredObject) -> Result<bool, Status> {
         if self.is_everything() {
             return Ok(true);

@@ -1,8 +1,7 @@
-//! The address behind a service: where a webhook or an aggregated API server can be connected to.
+//! Resolves a service to an address at which a webhook or an aggregated API server can be reached.
 //!
-//! There is no cluster network, so nobody can connect to the address of a service itself. Its external name or the
-//! addresses of its endpoints may be within reach. As a Kubernetes server with aggregator routing does, this one picks
-//! any endpoint that is ready.
+//! There is no cluster network, so cluster IPs are unreachable. The external name or the endpoint addresses of a
+//! service may be reachable. Like a Kubernetes server with aggregator routing, this one picks any ready endpoint.
 
 use std::fmt;
 
@@ -12,10 +11,10 @@ use watchkeeper_meta::{LabelSelector, ListOptions, Status};
 
 use crate::reader::Reader;
 
-/// The label by which a slice names its service.
+/// The label with a slice's service name.
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 
-/// Why a service leads nowhere. Printed as the proxy of a Kubernetes server says it.
+/// The reason a service has no address. Prints with the text of a Kubernetes server's proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoAddress {
     /// There is no such service.
@@ -57,7 +56,7 @@ impl fmt::Display for NoAddress {
 }
 
 impl Reader {
-    /// An address to connect to for a service's port, or why there is none.
+    /// An address for a service's port, or the reason there is none.
     pub async fn service_address(
         &self,
         namespace: &str,
@@ -68,7 +67,7 @@ impl Reader {
         Ok(found.map(|mut all| all.swap_remove(fastrand::usize(..all.len()))))
     }
 
-    /// All addresses to connect to for a service's port, in order and never empty, or why there are none.
+    /// All addresses for a service's port, in order and never empty, or the reason there are none.
     pub async fn service_addresses(
         &self,
         namespace: &str,
@@ -94,7 +93,7 @@ impl Reader {
         self.ready_endpoints(namespace, name, port_name).await
     }
 
-    /// The addresses of a service's endpoints that are ready, with the port of this name.
+    /// The addresses of a service's ready endpoints, with the port of this name.
     async fn ready_endpoints(
         &self,
         namespace: &str,

@@ -1,7 +1,7 @@
-//! Parts of objects with an address and a meaning of their own.
+//! Subresources with semantics of their own: binding, eviction, scale, token.
 //!
-//! Those that are a part of the object and nothing else, `status`, `ephemeralcontainers`, `resize` and `approval`, are
-//! written like the object, with the [`Part`](crate::Part) they are.
+//! `status`, `ephemeralcontainers`, `resize` and `approval` are written like the object, as its
+//! [`Part`](crate::Part).
 
 mod binding;
 mod eviction;
@@ -18,7 +18,7 @@ use crate::definition::Definition;
 pub use token::TokenIssuer;
 
 impl Registry {
-    /// A pod that runs somewhere is resized where it runs.
+    /// Rejects a resize if the pod's node does not exist.
     pub(crate) async fn admit_resize(
         &self,
         pods: &Definition,

@@ -1,6 +1,6 @@
-//! Objects as rows: what `kubectl get` prints, worked out by the server.
+//! Tables: the rows that `kubectl get` prints.
 //!
-//! The columns and what stands in them are the kind's to say.
+//! Columns and cells are defined by the kind.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use crate::list::List;
 use crate::object::StoredObject;
 use crate::watch::WatchItem;
 
-/// How much of each object comes with its row.
+/// The part of each object included in its row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IncludeObject {
     /// Nothing.
@@ -45,7 +45,7 @@ struct Row {
     object: Value,
 }
 
-/// What is special about a row.
+/// A condition of a row.
 #[derive(Serialize)]
 struct RowCondition {
     #[serde(rename = "type")]
@@ -55,14 +55,14 @@ struct RowCondition {
     message: &'static str,
 }
 
-/// Makes Tables of one resource.
+/// Prints the Tables of one resource.
 #[derive(Clone, Copy, Debug)]
 pub struct TablePrinter<'d> {
     /// The resource.
     pub definition: &'d Definition,
-    /// How much of each object comes with its row.
+    /// The part of each object included in its row.
     pub include: IncludeObject,
-    /// Now, for ages.
+    /// The current time, for ages.
     pub now: Time,
 }
 
@@ -100,7 +100,7 @@ impl TablePrinter<'_> {
         line(&self.table(metadata, Some(vec![row]), true))
     }
 
-    /// A line of a watch stream. Only the first one needs the columns.
+    /// A line of a watch stream. Only the first one has the columns.
     pub fn watch_item(&self, item: &WatchItem, with_columns: bool) -> Result<Bytes, Status> {
         let (kind, object) = match item {
             WatchItem::Event(event) => {
@@ -164,7 +164,7 @@ impl TablePrinter<'_> {
         }
     }
 
-    /// A bookmark's row is that of an object nobody has filled in.
+    /// The row of a bookmark: that of an empty object.
     fn bookmark_row(&self, revision: Revision, initial_events_end: bool) -> Result<Row, Status> {
         crate::encode::bookmark(self.definition, revision, initial_events_end).map(|empty| self.row_of(empty))
     }
@@ -192,7 +192,7 @@ impl TablePrinter<'_> {
     }
 }
 
-/// A Scale; ends with a newline.
+/// The Table of a Scale; ends with a newline.
 pub fn scale_table(scale: &Value, include: IncludeObject, now: Time) -> Result<Bytes, Status> {
     let object = match include {
         IncludeObject::None => Value::Null,
@@ -212,7 +212,7 @@ pub fn scale_table(scale: &Value, include: IncludeObject, now: Time) -> Result<B
     })
 }
 
-/// An object of which only its metadata is shown.
+/// The metadata-only form of an object.
 pub fn partial(metadata: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata",

@@ -1,8 +1,8 @@
-//! One watch: what has happened to a selection of objects since a version, and then what happens.
+//! One watch: the events of selected objects since a version.
 //!
-//! A watch is a position in its resource's [history](crate::watch_cache). What a change means to it depends on its
-//! selection: an object that enters the selection is added, one that leaves it is deleted, with its last state in
-//! the selection and the version of the change.
+//! A watch is a position in its resource's [history](crate::watch_cache). The event of a change depends on the
+//! selectors: an object that starts to match is ADDED; one that no longer matches is DELETED, with its last matching
+//! state and the version of the change.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -22,16 +22,17 @@ use crate::reader::Reader;
 use crate::selection::Selection;
 use crate::watch_cache::{CachedChange, Form, TooOld, Watcher};
 
-/// A minute, as Kubernetes: a quiet watch still moves its position.
+/// The interval of bookmarks: a minute, as in Kubernetes.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
-/// A watch with a deadline gets a last bookmark this long before it.
+/// The last bookmark is sent this long before a watch's deadline.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
-/// Half an hour to an hour, as Kubernetes: streams end now and then, so that load spreads over servers.
+/// The shortest default timeout; the longest is twice this, as in Kubernetes. Streams end now and then, so that load
+/// spreads over servers.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// A year: whoever asks for longer means "for good", and that is no point in time.
+/// The longest timeout: a year. Longer values would overflow the clock.
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// One open watch.
@@ -41,79 +42,79 @@ pub struct Watch {
     prefix: String,
     cache: Watcher,
     signal: Signal,
-    /// Tells that a custom kind is served no longer. Built-in kinds always are.
+    /// Reports that a custom kind is no longer served. `None` for built-in kinds.
     is_retired: Option<Receiver<bool>>,
-    /// Everything up to here has been delivered.
+    /// Everything up to this revision was delivered.
     position: Revision,
-    /// The objects the watch begins with, not yet delivered.
+    /// Initial objects, not yet delivered.
     initial: VecDeque<StoredObject>,
-    /// Changes taken from the history, not yet delivered.
+    /// Changes from the history, not yet delivered.
     ready: VecDeque<Arc<CachedChange>>,
-    /// What a webhook has to convert before it is delivered.
+    /// The state of webhook conversion.
     converting: Option<Converting>,
     bookmarks: Option<Bookmarks>,
     deadline: Instant,
-    /// Rings when something is due. It stays from one change to the next: to set another takes longer than a look at the
-    /// history.
+    /// The timer of the next deadline or bookmark. It is reused between changes: resetting a timer costs more than
+    /// reading the history.
     alarm: Pin<Box<Sleep>>,
     state: State,
 }
 
-/// Changes on their way to another version.
+/// Changes being converted to the watched version.
 struct Converting {
     reader: Reader,
-    /// Converted, not yet delivered.
+    /// Converted changes, not yet delivered.
     ready: VecDeque<(Arc<CachedChange>, States)>,
 }
 
-/// When the next bookmark is due.
+/// The schedule of bookmarks.
 struct Bookmarks {
     next: Instant,
-    /// The version of the last one, or of the start.
+    /// The version of the last bookmark, or of the start.
     last: Revision,
-    /// The end of the initial events is still to be told.
+    /// The bookmark that ends the initial events is still to be sent.
     announce_end: bool,
-    /// The last bookmark before the deadline, until it is sent.
+    /// The time of the last bookmark before the deadline, until it is sent.
     final_at: Option<Instant>,
 }
 
 enum State {
     Open,
-    /// One more item, then the end.
+    /// Delivers one more item, then ends.
     Failing(Status),
     Ended,
 }
 
-/// What a watch delivers.
+/// An item of a watch.
 #[derive(Clone)]
 pub enum WatchItem {
-    /// Something happened to an object.
+    /// A change of an object.
     Event(Event),
-    /// Nothing more happened up to this version.
+    /// There are no further events up to this version.
     Bookmark {
         /// The version.
         revision: Revision,
-        /// Whether this marks the end of the initial events.
+        /// True for the bookmark that ends the initial events.
         initial_events_end: bool,
     },
-    /// The watch has failed; this is its last item.
+    /// The watch failed; this is its last item.
     Error(Status),
 }
 
-/// Something that happened to an object.
+/// A change of an object.
 #[derive(Clone)]
 pub struct Event {
-    /// What, as this watch sees it.
+    /// The event type for this watch.
     pub kind: WatchEventKind,
     /// The object, with the version of the event.
     pub object: StoredObject,
-    /// Where its forms are kept, if others may want them.
+    /// The cache of encoded forms, if other watches may need them.
     change: Option<Arc<CachedChange>>,
 }
 
 impl Event {
-    /// The event in one form. `form` numbers whatever the form depends on besides the event; the first watch to
-    /// ask for it encodes it for all.
+    /// The event in one form, encoded by the first watch that needs it. `form` is a number for everything the
+    /// encoding depends on besides the event.
     pub fn encoded(&self, form: u8, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
         match &self.change {
             None => encode(self),
@@ -126,10 +127,10 @@ impl Event {
 }
 
 impl Reader {
-    /// Opens a watch on the objects of a namespace, or of all when `namespace` is empty.
+    /// Opens a watch on the objects of a namespace, or of all if `namespace` is empty.
     ///
-    /// Errors in the request are errors here; what only shows in the store is the watch's first and last item, as
-    /// Kubernetes has it.
+    /// An invalid request is an error here; an error of the store is the watch's first and last item, as in
+    /// Kubernetes.
     pub async fn watch(
         &self,
         definition: &Arc<Definition>,
@@ -155,7 +156,10 @@ impl Reader {
             selection,
             prefix: definition.prefix(namespace),
             signal: cache.signal(),
-            is_retired: definition.life.as_ref().map(|life| life.is_retired.subscribe()),
+            is_retired: definition
+                .lifetime
+                .as_ref()
+                .map(|lifetime| lifetime.is_retired.subscribe()),
             position: version,
             initial: VecDeque::new(),
             ready: VecDeque::new(),
@@ -191,7 +195,7 @@ impl Reader {
         Ok(watch)
     }
 
-    /// Lets the watch begin with an event for every object there is.
+    /// Adds the initial events: one for every object.
     async fn begin_with_objects(
         &self,
         watch: &mut Watch,
@@ -213,22 +217,22 @@ impl Reader {
 }
 
 impl Watch {
-    /// The next item; `None` when the watch has ended. Dropping the future loses nothing.
+    /// The next item; `None` when the watch has ended. Cancel safe.
     pub async fn next(&mut self) -> Option<WatchItem> {
         loop {
             if self.converting.is_some() {
-                // In a box: hardly any watch waits for a webhook.
+                // Boxed: few watches need a webhook.
                 Box::pin(self.convert_ready()).await;
             }
             if let Some(item) = self.next_taken() {
                 return Some(item);
             }
-            // Between two batches, so that a watch that is never quiet ends as well.
+            // Checked between batches, so that a busy watch ends as well.
             if matches!(self.state, State::Ended) || Instant::now() >= self.deadline {
                 self.state = State::Ended;
                 return None;
             }
-            // Before looking: what happened to a kind until it went is told.
+            // Read before the history, so that the last events of a removed kind are delivered.
             let is_last_look = self.is_retired.as_ref().is_some_and(|it| *it.borrow());
             if self.is_quiet() && (is_last_look || !self.wait().await) {
                 self.state = State::Ended;
@@ -236,7 +240,7 @@ impl Watch {
         }
     }
 
-    /// The next of the items that have come together with the last one, without another look at what has happened.
+    /// The next item that was already fetched with the last one, without reading the history.
     pub fn next_taken(&mut self) -> Option<WatchItem> {
         loop {
             match std::mem::replace(&mut self.state, State::Ended) {
@@ -255,7 +259,7 @@ impl Watch {
             if let Some(bookmark) = self.due_bookmark() {
                 return Some(bookmark);
             }
-            // What is not converted yet waits for the next look.
+            // Changes that are not converted yet are delivered later.
             let event = match &mut self.converting {
                 None => {
                     let change = self.ready.pop_front()?;
@@ -274,15 +278,15 @@ impl Watch {
         }
     }
 
-    /// Lets the watch tell why it cannot go on, and nothing else.
+    /// Ends the watch with this error as its last item.
     pub fn fail(&mut self, status: Status) {
         self.initial = VecDeque::new();
         self.state = State::Failing(status);
     }
 
-    /// Takes the next changes from the history; true if there are none.
+    /// Fetches the next changes from the history; true if there are none.
     fn is_quiet(&mut self) -> bool {
-        // Before looking, so that nothing slips in between.
+        // Reset before reading, so that no signal is lost.
         self.signal.reset();
         match self.cache.after(self.position) {
             Ok((changes, seen)) => {
@@ -290,7 +294,7 @@ impl Watch {
                 self.position = seen;
                 self.ready.is_empty()
             }
-            // A watch that has begun and fell behind ends; it resumes from its last version and is then told.
+            // A watch that fell behind ends; the client resumes from its last version and gets 410.
             Err(TooOld) => {
                 self.state = State::Ended;
                 false
@@ -298,32 +302,32 @@ impl Watch {
         }
     }
 
-    /// The resource being watched.
+    /// The watched resource.
     pub fn definition(&self) -> &Arc<Definition> {
         &self.definition
     }
 
-    /// The resource, and the objects the watch begins with that are not yet delivered: nobody has to wait for them.
+    /// The resource, and the initial objects that are not yet delivered.
     pub(crate) fn definition_and_initial(&mut self) -> (&Definition, &mut VecDeque<StoredObject>) {
         (&self.definition, &mut self.initial)
     }
 
-    /// Whether the history reaches back to the version the watch should start after.
+    /// Checks that the history reaches back to the version the watch starts after.
     fn check_start(&self, version: Revision) -> Result<(), Status> {
-        let life = self.definition.life.as_ref();
-        let begin = life.map_or(Revision::ZERO, |life| life.served_since);
+        let lifetime = self.definition.lifetime.as_ref();
+        let begin = lifetime.map_or(Revision::ZERO, |lifetime| lifetime.served_since);
         let since = self.cache.since(version).max(begin);
         if version >= since {
             return Ok(());
         }
-        // Kubernetes keeps no cache of events and words the refusal of its store.
+        // Kubernetes has no watch cache for events; the error text is that of its store.
         if self.definition.kind.uncached {
             return Err(Status::watch_expired());
         }
         Err(Status::too_old_resource_version(version.get(), since.get()))
     }
 
-    /// Waits for changes or for something that is due; false when nothing will come any more.
+    /// Waits for changes or the timer; false if the watch is over.
     async fn wait(&mut self) -> bool {
         let bookmark = self.bookmarks.as_ref().map(Bookmarks::next_due);
         let wake_at = bookmark.map_or(self.deadline, |due| due.min(self.deadline));
@@ -355,12 +359,12 @@ impl Watch {
         let is_final = bookmarks.final_at.take_if(|due| now >= *due).is_some();
         bookmarks.next = now + BOOKMARK_PERIOD;
         let last = bookmarks.last;
-        // What has happened to other resources moves a quiet watch on as well.
+        // Changes of other resources advance a quiet watch, too.
         let revision = match self.is_quiet() {
             true => self.position,
             false => delivered,
         };
-        // The same version again says nothing, unless the watch is about to end.
+        // A bookmark with an unchanged version is skipped, unless the watch is about to end.
         if revision == last && !is_final {
             return None;
         }
@@ -371,7 +375,7 @@ impl Watch {
         })
     }
 
-    /// What a change means to this watch; `None` if nothing.
+    /// The event of a change for this watch, if any.
     fn event(&self, cached: Arc<CachedChange>) -> Result<Option<Event>, Status> {
         let change: &Change = &cached.change;
         if !change.key.starts_with(&*self.prefix) {
@@ -380,7 +384,7 @@ impl Watch {
         self.event_of(states(change), cached)
     }
 
-    /// What a change from one state to another means to this watch; `None` if nothing.
+    /// The event of a transition between two states for this watch, if any.
     fn event_of(&self, (old, new): States, cached: Arc<CachedChange>) -> Result<Option<Event>, Status> {
         let selected = |object: Option<StoredObject>| -> Result<Option<StoredObject>, Status> {
             let Some(object) = object else { return Ok(None) };
@@ -396,11 +400,11 @@ impl Watch {
         Ok(Some(Event {
             kind,
             object,
-            change: self.cache.is_in_company().then_some(cached),
+            change: self.cache.has_other_watchers().then_some(cached),
         }))
     }
 
-    /// Converts the changes that have come to the version that is watched. Dropping the future loses nothing.
+    /// Converts the fetched changes to the watched version. Cancel safe.
     async fn convert_ready(&mut self) {
         let prefix = &*self.prefix;
         self.ready.retain(|cached| cached.change.key.starts_with(prefix));
@@ -441,7 +445,7 @@ fn states(change: &Change) -> States {
     )
 }
 
-/// Waits until a custom kind is served no longer, if it ever is.
+/// Waits until a custom kind is no longer served.
 async fn retired(is_retired: &mut Option<Receiver<bool>>) {
     match is_retired {
         Some(is_retired) => drop(is_retired.wait_for(|is_retired| *is_retired).await),

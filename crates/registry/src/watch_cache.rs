@@ -1,16 +1,14 @@
-//! One history per resource, shared by all its watchers.
+//! The watch cache: one history per resource, shared by its watches.
 //!
-//! Whoever looks first after a change takes it from the store's feed for the resource's prefix; nobody has to be woken
-//! for that alone. A watcher is a position in that history: it owns no queue, so a slow one costs nothing and holds
-//! nobody back. One that falls so far behind that its next change has been dropped is told so, and its stream ends; it
-//! resumes from its version.
+//! The first watcher to look after a change moves it from the store's feed into the history; no task is needed for
+//! that. A watcher is a position in the history, not a queue, so a slow one costs nothing and delays nobody. A
+//! watcher whose next change was dropped gets [`TooOld`]: its stream ends, and the client resumes from its version.
 //!
-//! The history begins when somebody begins to watch, and goes with the last watcher: the store has everything still, and
-//! who comes with an older version makes the history go back. It remembers how far it can: whoever comes back has missed
-//! nothing if nothing of this resource was compacted.
+//! The history starts with the first watcher and is dropped with the last one. A watcher with an older version makes
+//! it read back from the store, which keeps all changes until they are compacted. Only a compacted change of this
+//! resource makes a version too old.
 //!
-//! What is sent for a change is worked out at most once per form (encoding, event kind) and shared by everyone who
-//! wants that form.
+//! An event is encoded at most once per form (encoding, event type), shared by all watches that need that form.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
@@ -20,14 +18,14 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use watchkeeper_storage::{Change, Feed, ReadError, Revision, Signal, Store};
 
-/// The most changes kept per resource. A watcher further behind must list again.
+/// The limit on changes per resource. A watcher further behind must list again.
 pub(crate) const MAX_CHANGES: usize = 100_000;
 
-/// The most changes handed to a watcher at once.
+/// The limit on changes returned at once.
 const MAX_BATCH: usize = 256;
 
-/// How many of the newest changes keep their encoded forms: all current watchers are within this distance, and a
-/// laggard pays for its own encoding.
+/// The number of newest changes whose encoded forms are kept. Watchers usually are within this distance; others
+/// encode for themselves.
 const ENCODED_CHANGES: usize = 1_024;
 
 /// The history of one resource.
@@ -36,14 +34,14 @@ pub(crate) struct WatchCache {
     signal: Signal,
 }
 
-/// Somebody who watches; the history keeps its changes until the last of them goes.
+/// A registered watcher. The history is kept until the last one is dropped.
 pub(crate) struct Watcher(Arc<WatchCache>);
 
 impl Watcher {
-    /// Whether others watch as well, who may want what this one sends. It may be wrong about those who come or go just
-    /// now; then something is worked out twice, or kept in vain.
-    pub(crate) fn is_in_company(&self) -> bool {
-        // One is the registry's.
+    /// True if there are other watchers, which may share encoded events. Approximate: a watcher that arrives or
+    /// leaves concurrently only costs a duplicate encoding or an unused cache entry.
+    pub(crate) fn has_other_watchers(&self) -> bool {
+        // One reference is the registry's.
         Arc::strong_count(&self.0) > 2
     }
 }
@@ -64,31 +62,31 @@ impl Drop for Watcher {
 
 struct History {
     watchers: usize,
-    /// Brings what the history does not have yet.
+    /// Delivers the changes that are not in the history yet.
     feed: Feed,
-    /// What happened after `begin`, up to where the feed is.
+    /// The changes after `begin`, up to the position of the feed.
     changes: VecDeque<Arc<CachedChange>>,
     begin: Revision,
-    /// The history can go back to this revision: everything after it is here or in the store.
+    /// The history can be extended back to this revision: all later changes are here or in the store.
     since: Revision,
 }
 
-/// A change with the forms it has been sent in.
+/// A change and its encoded forms.
 pub(crate) struct CachedChange {
     pub(crate) change: Arc<Change>,
     forms: Mutex<HashMap<Form, Bytes>>,
 }
 
-/// What a sent change depends on besides the change: an encoding and a transformation, numbered by whoever encodes.
+/// The number of everything an encoded change depends on besides the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Form(pub(crate) u16);
 
-/// The history no longer reaches back to a watcher.
+/// The history no longer reaches back to a watcher's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooOld;
 
 impl CachedChange {
-    /// The change in one form, encoded by the first who asks.
+    /// The change in one form, encoded by the first caller.
     pub(crate) fn form(&self, form: Form, encode: impl FnOnce(&Change) -> Bytes) -> Bytes {
         self.forms
             .lock()
@@ -114,14 +112,14 @@ impl WatchCache {
         Ok(Self { history, signal })
     }
 
-    /// Somebody begins to watch.
+    /// Registers a watcher.
     pub(crate) fn enter(self: Arc<Self>) -> Watcher {
         self.history.lock().enter();
         Watcher(self)
     }
 
-    /// The changes after a revision, oldest first; none if the watcher is up to date. The second value is the
-    /// revision the watcher has then seen.
+    /// The changes after a revision, oldest first, and the watcher's new position. Empty if the watcher is up to
+    /// date.
     pub(crate) fn after(&self, position: Revision) -> Result<(Vec<Arc<CachedChange>>, Revision), TooOld> {
         let mut history = self.history.lock();
         history.reach(position);
@@ -131,7 +129,7 @@ impl WatchCache {
         let changes = &history.changes;
         let first = history.seen(position);
         let mut batch: Vec<_> = changes.range(first..).take(MAX_BATCH).cloned().collect();
-        // The changes of one revision, of which a shared store may have several, stay together: the position is one.
+        // Changes of one revision, of which a shared store may have several, stay together: they have one position.
         if let Some(last) = batch.last().map(|last| last.change.revision) {
             let rest = changes.range(first + batch.len()..);
             let same = rest.take_while(|cached| cached.change.revision == last);
@@ -144,13 +142,13 @@ impl WatchCache {
         Ok((batch, seen))
     }
 
-    /// Tells when there is something to look for.
+    /// The signal of new changes.
     pub(crate) fn signal(&self) -> Signal {
         self.signal.clone()
     }
 
-    /// Goes back as far as it can if a watcher wants to start after this revision. Returns the revision after which it
-    /// has every change, which may be a later one.
+    /// Extends the history back to a revision, as far as possible. Returns the revision after which it has every
+    /// change, which may be later.
     pub(crate) fn since(&self, position: Revision) -> Revision {
         let mut history = self.history.lock();
         history.reach(position);
@@ -159,7 +157,7 @@ impl WatchCache {
 }
 
 impl History {
-    /// How many changes are not later than a revision. Nearly every watcher has seen all, or all but the last.
+    /// The number of changes up to a revision. Nearly every watcher has seen all, or all but the last.
     fn seen(&self, position: Revision) -> usize {
         let newest = self.changes.iter().rev().take(2);
         let newer = newest.take_while(|cached| cached.change.revision > position);
@@ -187,10 +185,10 @@ impl History {
         }
     }
 
-    /// Takes in what has happened, and what had happened before if the watcher at this position has not seen that.
+    /// Fetches new changes, and older ones if the watcher's position requires them.
     fn reach(&mut self, position: Revision) {
         if position < self.begin && self.since < self.begin {
-            // All the way: the next one may come with a version that is older still.
+            // As far back as possible: the next watcher may have an even older version.
             self.changes.clear();
             self.begin = self.since;
             self.feed.go_back(self.since);
@@ -198,7 +196,7 @@ impl History {
         self.catch_up();
     }
 
-    /// Takes in what has happened, then lets go of what the store has compacted.
+    /// Fetches new changes, then drops compacted ones.
     fn catch_up(&mut self) {
         loop {
             let before = self.feed.position();
@@ -221,8 +219,8 @@ impl History {
         }
     }
 
-    /// The history reaches back to the last change that went, not to the compaction: a quiet resource loses nothing by
-    /// it, nor do its watchers.
+    /// The history reaches back to the last dropped change, not to the compaction: watchers of a quiet resource lose
+    /// nothing.
     fn trim(&mut self, dropped: Revision) {
         self.since = self.since.max(dropped);
         while let Some(oldest) = self.changes.front()
@@ -234,7 +232,7 @@ impl History {
         self.begin = self.begin.max(self.since);
     }
 
-    /// After a gap: whoever had not seen it all is told.
+    /// Restarts after a gap: watchers behind it are too old.
     fn begin_anew(&mut self) {
         self.changes.clear();
         self.since = self.feed.skip_dropped();
@@ -247,7 +245,7 @@ fn oldest_feed(store: &Store, prefix: &str) -> Result<(Feed, Revision), ReadErro
     loop {
         let since = store.compacted_revision();
         match store.watch(prefix, since) {
-            // Compacted between the two lines.
+            // Compacted between the two calls.
             Err(ReadError::Compacted { .. }) => {}
             feed => return feed.map(|feed| (feed, since)),
         }
@@ -267,14 +265,14 @@ mod tests {
         store.create(key, Bytes::new(), None).await.unwrap()
     }
 
-    /// The revisions of what a watcher is handed, and the position it then has.
+    /// The revisions returned to a watcher, and its new position.
     fn after(cache: &WatchCache, position: Revision) -> Result<(Vec<Revision>, Revision), TooOld> {
         let (batch, seen) = cache.after(position)?;
         Ok((batch.iter().map(|cached| cached.change.revision).collect(), seen))
     }
 
     #[tokio::test]
-    async fn a_watcher_is_handed_what_is_new_to_it_once() {
+    async fn a_watcher_receives_each_change_once() {
         let store = store();
         let before = write(&store, "/a/0").await;
         let cache = WatchCache::open(&store, "/a/").unwrap();
@@ -284,13 +282,13 @@ mod tests {
         let first = write(&store, "/a/1").await;
         signal.changed().await.unwrap();
         let other = write(&store, "/b/1").await;
-        // What happens to others moves the position as well.
+        // Changes of other resources advance the position, too.
         assert_eq!(after(&cache, before), Ok((vec![first], other)));
         assert_eq!(after(&cache, other), Ok((vec![], other)));
     }
 
     #[tokio::test]
-    async fn a_batch_has_its_limit_and_nothing_is_left_out() {
+    async fn batches_are_limited_and_complete() {
         let store = store();
         let cache = WatchCache::open(&store, "/a/").unwrap();
         let mut position = store.current_revision();
@@ -310,7 +308,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_was_dropped_is_too_old() {
+    async fn a_position_is_too_old_only_if_a_change_was_dropped() {
         let store = store();
         let cache = WatchCache::open(&store, "/a/").unwrap();
         let first = write(&store, "/a/1").await;
@@ -322,12 +320,12 @@ mod tests {
         assert_eq!(after(&cache, first), Ok((vec![second], other)));
         store.compact(other).await.unwrap();
         assert_eq!(after(&cache, first), Err(TooOld));
-        // It went with the change before it, not with the one of others.
+        // Dropped with the change before it, not with that of another resource.
         assert_eq!(after(&cache, second), Ok((vec![], other)));
     }
 
     #[tokio::test]
-    async fn after_a_gap_whoever_has_not_seen_it_all_is_told() {
+    async fn after_a_gap_earlier_positions_are_too_old() {
         let store = store();
         let before = write(&store, "/a/0").await;
         let cache = WatchCache::open(&store, "/a/").unwrap();
@@ -339,7 +337,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_goes_with_the_last_watcher_is_there_for_the_next() {
+    async fn history_dropped_with_the_last_watcher_is_read_again() {
         let store = store();
         let cache = Arc::new(WatchCache::open(&store, "/a/").unwrap());
         let (first, second) = (cache.clone().enter(), cache.clone().enter());
@@ -354,7 +352,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_history_begins_with_who_watches_and_goes_back_for_who_needs_it() {
+    async fn the_history_starts_with_the_first_watcher_and_extends_back_on_demand() {
         let store = store();
         let cache = Arc::new(WatchCache::open(&store, "/a/").unwrap());
         let first = write(&store, "/a/1").await;
@@ -364,18 +362,18 @@ mod tests {
         let third = write(&store, "/a/3").await;
         assert_eq!(after(&watcher, second), Ok((vec![third], third)));
         assert_eq!(watcher.history.lock().changes.len(), 1);
-        // Somebody resumes.
+        // A watcher resumes.
         assert_eq!(watcher.since(first), Revision::ZERO);
         assert_eq!(after(&watcher, first), Ok((vec![second, third], third)));
         assert_eq!(after(&watcher, second), Ok((vec![third], third)));
-        // What the history has not taken in can be forgotten as well.
+        // Changes that are not in the history can be compacted, too.
         store.compact(second).await.unwrap();
         assert_eq!(after(&watcher, first), Err(TooOld));
         assert_eq!(watcher.since(second), second);
     }
 
     #[tokio::test]
-    async fn what_is_forgotten_before_the_history_begins_is_too_old() {
+    async fn positions_before_a_compaction_are_too_old_for_a_new_history() {
         let store = store();
         let cache = Arc::new(WatchCache::open(&store, "/a/").unwrap());
         let first = write(&store, "/a/1").await;
@@ -390,7 +388,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_comes_back_has_missed_nothing_of_a_quiet_resource() {
+    async fn a_watcher_of_a_quiet_resource_resumes_after_a_compaction() {
         let store = store();
         let quiet = write(&store, "/a/0").await;
         store.compact(quiet).await.unwrap();

@@ -1,10 +1,10 @@
-//! Calling a webhook.
+//! Calls webhooks.
 //!
 //! ```text
-//! clientConfig ─▶ WebhookClient: a URL, or a service ─▶ service_address: where to connect ─▶ transport
+//! clientConfig ─▶ WebhookClient: a URL, or a service ─▶ service_address: the address ─▶ transport
 //! ```
 //!
-//! Admission webhooks are asked about writes, conversion webhooks for objects in other versions; what is said is theirs.
+//! Used for admission and conversion webhooks, which define the content.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use crate::reader::Reader;
 use crate::webhook_client::{Destination, WebhookCall, WebhookClient};
 
 impl Reader {
-    /// The body of the answer to a POST. What keeps a webhook from being asked is said, and left to the caller.
+    /// POSTs to a webhook and returns the response body. The inner error is why the webhook could not be called; the
+    /// caller decides what follows.
     pub(crate) async fn post_to(
         &self,
         webhook: &WebhookClient,
@@ -23,7 +24,7 @@ impl Reader {
         body: Bytes,
     ) -> Result<Result<Bytes, String>, Status> {
         let Some(transport) = self.webhook_transport() else {
-            return Ok(Err("there is no way to webhooks".to_owned()));
+            return Ok(Err("webhooks are not available".to_owned()));
         };
         let url = webhook.destination.url(timeout);
         let address = match &webhook.destination {

@@ -1,4 +1,4 @@
-//! A program outside the server that is asked over HTTPS: where it is, and who speaks for it.
+//! The `clientConfig` of a webhook: its address and the certificate authorities it is verified with.
 
 mod transport;
 
@@ -10,18 +10,18 @@ use serde_json::Value;
 
 pub use self::transport::{WebhookCall, WebhookTransport};
 
-/// Where a service has its webhooks, unless the configuration says otherwise.
+/// The default port of a webhook's service.
 const HTTPS: u16 = 443;
 
 /// A webhook as its `clientConfig` describes it.
 #[derive(Debug)]
 pub(crate) struct WebhookClient {
     pub(crate) destination: Destination,
-    /// The authorities that may have signed its certificate, PEM.
+    /// The certificate authorities of its server certificate, PEM.
     pub(crate) authorities: Option<Vec<u8>>,
 }
 
-/// Where a webhook is.
+/// The location of a webhook.
 #[derive(Debug)]
 pub(crate) enum Destination {
     Url(String),
@@ -34,7 +34,7 @@ pub(crate) enum Destination {
 }
 
 impl WebhookClient {
-    /// Reads what was accepted.
+    /// Reads a validated `clientConfig`.
     pub(crate) fn read(client: &Value) -> Self {
         let bundle = client["caBundle"].as_str().unwrap_or_default();
         let authorities = STANDARD.decode(bundle).unwrap_or_default();
@@ -60,7 +60,7 @@ impl Destination {
         }
     }
 
-    /// What is asked for, with the time that there is for it.
+    /// The URL to call, with the timeout as a parameter.
     pub(crate) fn url(&self, timeout: Duration) -> String {
         let seconds = timeout.as_secs();
         let (host, path) = match self {
@@ -80,8 +80,7 @@ impl Destination {
     }
 }
 
-/// A path as client-go sends it: with one slash where there are several, without one at its end, and without steps that
-/// lead nowhere.
+/// Normalizes a path as client-go does: collapses slashes, removes a trailing slash and resolves dot segments.
 fn clean(path: &str) -> String {
     let mut parts = Vec::new();
     for part in path.split('/') {
@@ -105,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_webhook_has_the_address_that_its_configuration_says() {
+    fn the_url_follows_the_configuration() {
         let check = |client: Value, expected: &str| {
             let destination = Destination::read(&client);
             assert_eq!(destination.url(Duration::from_secs(5)), expected);
@@ -121,7 +120,7 @@ mod tests {
         check(service(Value::Null), "https://s.n.svc:443/?timeout=5s");
     }
 
-    /// Go's mux answers other paths with a redirect, after which nothing is posted.
+    /// Go's mux redirects other paths, and a redirected POST loses its body.
     #[test]
     fn paths_are_cleaned_as_client_go_cleans_them() {
         for (path, cleaned) in [

@@ -1,18 +1,18 @@
-//! A write: everything that happens between a request and the store, for create, update, patch, apply and delete.
+//! The write path: everything between a request and the store, for create, update, patch, apply and delete.
 //!
-//! A [`Write`] says what is written, by whom, and what is held for it. It takes a [`Proposal`], which is what the request
-//! wants the object to become, through one list of phases ([`Write::complete`]). The verbs differ in how they come by
-//! the proposal and in how they store the result:
+//! A [`Write`] holds the target, the context and the guard. It takes a [`Proposal`], the state requested for the
+//! object, through one list of phases ([`Write::complete`]). The verbs differ in how they make the proposal and how
+//! they store the result:
 //!
 //! | verb | proposal | stored by |
 //! |---|---|---|
-//! | create | the body, with defaults ([`create`]) | create if absent; a generated name that is taken is made again |
-//! | update | the body, with defaults ([`update`]) | compare-and-swap; read and proposed again if someone was faster |
+//! | create | the body, with defaults ([`create`]) | create if absent; a taken generated name is generated again |
+//! | update | the body, with defaults ([`update`]) | compare-and-swap; on conflict, read and proposed again |
 //! | patch | the live object, patched ([`patch`]) | the same |
-//! | apply | the live object and what the manager wants ([`apply`]) | the same; create if absent |
-//! | delete | the live object, marked ([`delete`]) | the same; removed if nothing keeps it |
+//! | apply | the live object merged with the configuration ([`apply`]) | the same; create if absent |
+//! | delete | the live object, marked for deletion ([`delete`]) | the same; removed if it has no finalizers or grace period |
 //!
-//! A patch of labels, annotations or finalizers alone has a short cut that gives the same result ([`metadata_patch`]).
+//! A patch of only labels, annotations or finalizers has a fast path with the same result ([`metadata_patch`]).
 
 mod apply;
 mod create;
@@ -52,12 +52,12 @@ pub(crate) use self::guard::Guard;
 pub(crate) use self::patch::{check_shape, patched};
 pub use self::update::Written;
 
-/// Which object, or which part of it, is written.
+/// The object, or the part of it, that is written.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'r> {
     pub(crate) definition: &'r Arc<Definition>,
     pub(crate) namespace: &'r str,
-    /// Empty for a new object, which says its name itself.
+    /// Empty for a new object, whose body states the name.
     pub(crate) name: &'r str,
     pub(crate) part: Part,
 }
@@ -78,24 +78,24 @@ impl<'r> Target<'r> {
     }
 }
 
-/// A write under way.
+/// A write in progress.
 pub(crate) struct Write<'r> {
     pub(crate) registry: &'r Registry,
-    /// The resource as it is served now.
+    /// The current definition of the resource.
     pub(crate) definition: Arc<Definition>,
     pub(crate) namespace: &'r str,
     pub(crate) name: &'r str,
     pub(crate) part: Part,
     pub(crate) context: &'r WriteContext,
-    /// What is held until the object is stored.
+    /// Held until the object is stored.
     pub(crate) guard: Guard<'r>,
-    /// Where a webhook converts: what it has converted for managed fields.
+    /// The conversions needed for managed fields, if the kind has a conversion webhook.
     ledger: Option<Arc<Ledger>>,
 }
 
 impl<'r> Write<'r> {
-    /// Begins a write. The resource may be served by a later definition than the one that the request was understood by.
-    /// Whoever holds one of these must not begin another, nor settle definitions.
+    /// Begins a write. The definition may be newer than the one the request was routed with. While holding a write,
+    /// do not begin another, and do not settle definitions.
     pub(crate) async fn begin(
         registry: &'r Registry,
         target: Target<'r>,
@@ -110,7 +110,7 @@ impl<'r> Write<'r> {
         })
     }
 
-    /// A write that nothing is held for, and after which nothing is to be done: of a built-in kind, by the server.
+    /// A write without a guard and without follow-up work: the server's own writes of built-in kinds.
     pub(crate) fn unguarded(registry: &'r Registry, target: Target<'r>, context: &'r WriteContext) -> Self {
         Self {
             registry,
@@ -124,7 +124,7 @@ impl<'r> Write<'r> {
         }
     }
 
-    /// The object as it is stored, if it is there.
+    /// The stored object, if it exists.
     async fn find(&self) -> Result<Option<StoredObject>, Status> {
         self.registry
             .find_stored(&self.definition, self.namespace, self.name, ReadAt::Latest)
@@ -135,39 +135,39 @@ impl<'r> Write<'r> {
         self.find().await.map(|found| found.is_some())
     }
 
-    /// The object as it is stored; an error if it is not there.
+    /// The stored object; an error if it does not exist.
     async fn stored(&self) -> Result<StoredObject, Status> {
         let found = self.find().await?;
         found.ok_or_else(|| Status::not_found(&self.definition.group_resource(), self.name))
     }
 
-    /// A stored object in the version that is written. The guard is released while a webhook converts it.
+    /// Converts a stored object to the request's version. The guard is released during a webhook call.
     async fn served(&mut self, stored: &StoredObject) -> Result<StoredObject, Status> {
         if self.definition.converter.is_none() {
             return Ok(stored.clone());
         }
         let definition = self.definition.clone();
-        self.guard.let_go();
-        // In a box: hardly any write waits for one.
+        self.guard.release_locks();
+        // Boxed: few writes need a webhook.
         let served = Box::pin(self.registry.one_in_served_version(&definition, stored.clone())).await?;
-        self.guard.take_again(&definition).await?;
+        self.guard.retake(&definition).await?;
         Ok(served)
     }
 
-    /// Converts what was asked for while a manager's fields were worked out. Whether they have to be worked out again.
-    /// The guard is released meanwhile.
+    /// Performs the conversions that managed fields required. Returns true if managed fields must be computed again.
+    /// The guard is released during a webhook call.
     async fn complete_ledger(&mut self) -> Result<bool, Status> {
         let Some(ledger) = self.ledger.clone().filter(|ledger| ledger.has_missing()) else {
             return Ok(false);
         };
         let definition = self.definition.clone();
-        self.guard.let_go();
+        self.guard.release_locks();
         Box::pin(ledger.complete(self.registry)).await;
-        self.guard.take_again(&definition).await?;
+        self.guard.retake(&definition).await?;
         Ok(true)
     }
 
-    /// What is stored of an object of the version that is written. The guard is released while a webhook converts it.
+    /// Encodes an object of the request's version for the store. The guard is released during a webhook call.
     async fn encoded(&mut self, object: &Value, managers: &Managers) -> Result<Bytes, Status> {
         let definition = self.definition.clone();
         let custom = definition.custom.as_ref().filter(|custom| {
@@ -178,17 +178,17 @@ impl<'r> Write<'r> {
         };
         let mut whole = object.clone();
         managers.write_to(&mut whole);
-        self.guard.let_go();
+        self.guard.release_locks();
         let wanted = &custom.stored_api_version;
         let converted = Box::pin(self.registry.convert(&definition, vec![whole], wanted)).await?;
-        self.guard.take_again(&definition).await?;
+        self.guard.retake(&definition).await?;
         let converted = converted.into_iter().next().unwrap_or_default();
         object::custom::encode_whole(&definition, custom, converted)
     }
 
-    /// Takes a proposal through every phase between request and store, in order. A new object has no live state.
+    /// Takes a proposal through all phases between request and store, in order. A new object has no live state.
     ///
-    /// The future is boxed, so that the phases are compiled once and not again with every caller.
+    /// Boxed, so that the phases are compiled once, not with every caller.
     pub(crate) fn complete<'s, 'l: 's>(
         &'s mut self,
         live: Option<&'l Live>,
@@ -198,17 +198,18 @@ impl<'r> Write<'r> {
             let mut draft = self.draft(live, proposal);
             // The parts this request does not write, and server-owned metadata, keep their live values.
             self.keep_the_rest(&mut draft);
-            // Managed fields are recorded before admission: what the server fills in belongs to nobody.
+            // Managed fields are recorded before admission: nobody owns fields that the server sets.
             self.record_managers_in_versions(&mut draft).await?;
-            // Mutating admission plugins complete the object from its cluster, or refuse it.
+            // Mutating admission plugins fill in values from the cluster, or reject the object.
             self.admit(&mut draft).await?;
-            // Mutating webhooks see what the plugins completed. The guard is released while they are called.
+            // Mutating policies and webhooks see the values of the plugins. The guard is released during webhook
+            // calls.
             self.call_mutating_webhooks(&mut draft).await?;
-            // Server-owned fields come after everyone who could have changed them.
+            // Server-owned fields are set after everything that could have changed them.
             self.prepare(&mut draft);
-            // Addresses are allocated late: from here until the write is stored, other allocations wait.
+            // Addresses are allocated late: other allocations wait until this write is stored.
             self.allocate(&mut draft).await?;
-            // Hooks and webhooks leave objects in any form; validation and storage need the canonical one.
+            // Hooks and webhooks may leave any form; validation and storage need the canonical one.
             self.canonicalize(&mut draft)?;
             self.count_generation(&mut draft);
             // Validation sees exactly what would be stored.
@@ -216,7 +217,7 @@ impl<'r> Write<'r> {
             self.validate(&draft)?;
             // Validating plugins, policies and webhooks see only valid objects.
             self.admit_valid(&draft).await?;
-            // Quota comes last: a refused request is not charged.
+            // Quota is last: a rejected request is not charged.
             self.charge_quota(&draft).await?;
             self.definition.warn(
                 &draft.object,
@@ -227,20 +228,20 @@ impl<'r> Write<'r> {
         })
     }
 
-    /// Does what follows at once from a state of the object that is stored.
+    /// Performs the immediate consequences of a stored state.
     async fn follow(&self, before: Option<&Value>, after: Option<&Value>) {
         if self.definition.is(&builtin::SERVICE) && !self.context.dry_run {
-            // In a box: no other write makes room for it.
+            // Boxed: other writes need no space for it.
             Box::pin(self.registry.follow_service(before, after)).await;
         }
     }
 
-    /// Releases the guard after the object is stored. What follows from a changed CustomResourceDefinition, flow schema or
-    /// priority level is done before the writer is answered.
+    /// Releases the guard after the object is stored. The consequences of a changed CustomResourceDefinition, flow
+    /// schema or priority level are completed before the response.
     pub(crate) async fn end(self) -> Result<(), Status> {
         self.guard.release().await?;
         match flow_schemas::are_affected_by(&self.definition) && !self.context.dry_run {
-            // Rare and long: no other write makes room for it.
+            // Boxed: rare and large.
             true => Box::pin(self.registry.settle_flow_schemas()).await,
             false => Ok(()),
         }

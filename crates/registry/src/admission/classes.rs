@@ -1,5 +1,5 @@
-//! Classes of storage and of ingresses: those that name none get the one that is marked as the default, and a claim
-//! grows only if its class can.
+//! Storage and ingress classes: sets the default class on objects without one, and allows a claim to grow only if its
+//! class does.
 
 use serde_json::{Value, json};
 use watchkeeper_kinds::{CLASS_ANNOTATION, Kind, Part, builtin};
@@ -9,17 +9,17 @@ use watchkeeper_wire::values::Quantity;
 use crate::definition::Definition;
 use crate::{Registry, metadata};
 
-/// Why a claim stays as it is.
+/// The error for a claim that cannot be resized.
 const CANNOT_GROW: &str = "only dynamically provisioned pvc can be resized and the storageclass that provisions the \
                            pvc must support resize";
 
-/// Objects that have a class.
+/// A kind whose objects have a class.
 struct Classified {
-    /// The field that names it, and the annotation that did before.
+    /// The field with the class name, and the legacy annotation.
     field: &'static str,
     old_annotation: &'static str,
     classes: &'static Kind,
-    /// What marks the default class.
+    /// The annotations that mark the default class.
     marks: &'static [&'static str],
 }
 
@@ -59,7 +59,7 @@ impl Classified {
 }
 
 impl Registry {
-    /// Gives a new object that names no class the default one, if there is one.
+    /// Sets the default class on a new object without one, if there is one.
     pub(super) async fn take_default_class(
         &self,
         definition: &Definition,
@@ -77,7 +77,7 @@ impl Registry {
                 defaults.push((text("creationTimestamp"), text("name")));
             }
         }
-        // The newest, so that a default can be replaced without a moment with none; of several the first by name.
+        // The newest default wins, so that a default can be replaced without a gap; among equals, the first by name.
         let newest = defaults
             .into_iter()
             .min_by(|(age, name), (other_age, other_name)| (other_age, name).cmp(&(age, other_name)));
@@ -87,7 +87,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Refuses to let a claim grow whose class cannot.
+    /// Rejects the growth of a claim whose class does not allow expansion.
     pub(super) async fn check_growth(
         &self,
         definition: &Definition,

@@ -1,8 +1,7 @@
-//! Limit ranges: what containers in a namespace get if they ask for nothing, and the most and the least they may
-//! ask for.
+//! The LimitRanger plugin: default requests and limits of containers in a namespace, with minimum and maximum.
 //!
-//! A new pod is completed before it is checked, and checked when it is otherwise in order. Not looked at: claims, and
-//! pods that are already there.
+//! Defaults are set before validation; the limits are checked afterwards. Not implemented: claims, and updates of
+//! existing pods.
 
 use serde_json::{Map, Value, json};
 use watchkeeper_kinds::{builtin, metadata, pod_total};
@@ -11,14 +10,14 @@ use watchkeeper_wire::values::Quantity;
 
 use crate::Registry;
 
-/// Says what a limit range has filled in.
+/// The annotation that lists the defaults set by the plugin.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
-/// The lists of containers, with what they are called in texts.
+/// The container lists and their names in texts.
 const CONTAINERS: [(&str, &str); 2] = [("containers", "container"), ("initContainers", "init container")];
 
 impl Registry {
-    /// The limits that hold in a namespace, of all its ranges.
+    /// The limits of all LimitRanges of a namespace.
     pub(super) async fn limits(&self, namespace: &str) -> Result<Vec<Value>, Status> {
         let definition = self.builtin(&builtin::LIMIT_RANGE)?;
         let ranges = self.list(&definition, namespace, &ListOptions::default()).await?;
@@ -31,7 +30,7 @@ impl Registry {
     }
 }
 
-/// Gives containers what they did not ask for.
+/// Sets the default requests and limits of containers.
 pub(super) fn complete(limits: &[Value], pod: &mut Value) {
     let defaults = limits.iter().filter(|limit| limit["type"] == "Container");
     let (mut requests, mut maxima) = (Map::new(), Map::new());
@@ -61,7 +60,7 @@ pub(super) fn complete(limits: &[Value], pod: &mut Value) {
     }
 }
 
-/// Fills in amounts that are not set, and returns their names.
+/// Sets missing amounts and returns their names.
 fn fill_in(container: &mut Value, what: &str, given: &Map<String, Value>) -> Vec<String> {
     let amounts = container["resources"][what]
         .as_object()
@@ -77,7 +76,7 @@ fn fill_in(container: &mut Value, what: &str, given: &Map<String, Value>) -> Vec
     missing.into_iter().map(|(name, _)| name).collect()
 }
 
-/// Why a pod asks for too much or too little; all reasons, as one text.
+/// The limits that a pod violates, as one text.
 pub(super) fn refusal(limits: &[Value], pod: &Value) -> Option<String> {
     let mut reasons = Vec::new();
     for limit in limits {
@@ -170,7 +169,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_pod_is_measured_by_container_and_as_a_whole() {
+    fn limits_apply_to_each_container_and_to_the_pod() {
         let pod = json!({"spec": {"containers": [
             {"name": "a", "resources": {"limits": {"cpu": "2"}, "requests": {"cpu": "50m"}}},
             {"name": "b", "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}},

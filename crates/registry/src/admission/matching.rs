@@ -1,19 +1,19 @@
-//! Which writes a policy, a binding or a webhook is about.
+//! Matches writes against the rules and selectors of policies, bindings and webhooks.
 
 use serde_json::Value;
 use watchkeeper_meta::{LabelSelector, Resource};
 
 use super::request::{Action, AdmissionRequest};
 
-/// What a policy, a binding or a webhook says about the writes it means.
+/// The match constraints of a policy, a binding or a webhook.
 #[derive(Debug)]
 pub(super) struct Matching {
-    /// `None` means every resource.
+    /// `None` matches every resource.
     rules: Option<Vec<Rule>>,
     excluded: Vec<Rule>,
     namespaces: LabelSelector,
     objects: LabelSelector,
-    /// Versions of a resource are as good as each other.
+    /// `matchPolicy: Equivalent`: a rule matches all versions of a resource.
     is_equivalent: bool,
 }
 
@@ -28,14 +28,14 @@ struct Rule {
 }
 
 impl Matching {
-    /// Reads what was accepted of a policy or a binding; a selector that cannot be read selects everything.
+    /// Reads the validated constraints of a policy or a binding; an unreadable selector selects everything.
     pub(super) fn of_policy(matching: &Value) -> Self {
         let stated = rules(matching, "resourceRules");
         let stated = (!stated.is_empty()).then_some(stated);
         Self::read(matching, stated)
     }
 
-    /// Reads what was accepted of a webhook. One without rules is about nothing.
+    /// Reads the validated constraints of a webhook. Without rules it matches nothing.
     pub(super) fn of_webhook(webhook: &Value) -> Self {
         Self::read(webhook, Some(rules(webhook, "rules")))
     }
@@ -54,12 +54,12 @@ impl Matching {
         }
     }
 
-    /// Whether versions of a resource are as good as each other.
+    /// True for `matchPolicy: Equivalent`.
     pub(super) fn is_equivalent(&self) -> bool {
         self.is_equivalent
     }
 
-    /// Whether the resource and the operation are meant, in whatever version, before anybody looks at labels.
+    /// True if a rule matches the resource and the operation in any version; selectors are not checked.
     pub(super) fn may_match(&self, write: &AdmissionRequest<'_>) -> bool {
         let (action, name) = (&write.action, write.requested_name());
         let any = |rules: &[Rule]| {
@@ -71,13 +71,14 @@ impl Matching {
         self.rules.as_ref().is_none_or(|rules| any(rules)) && !any(&self.excluded)
     }
 
-    /// Whether a rule names this very version of the resource for what is done.
+    /// True if a rule names exactly this version of the resource for the operation.
     pub(super) fn names(&self, action: &Action<'_>, resource: &Resource) -> bool {
         let mut rules = self.rules.iter().flatten();
         rules.any(|rule| rule.is_about(action, resource, false))
     }
 
-    /// Whether the labels are right of an object and of its namespace; outside of namespaces theirs do not matter.
+    /// True if the object and namespace selectors match. For cluster-scoped objects the namespace selector is
+    /// ignored.
     pub(super) fn selects(&self, write: &AdmissionRequest<'_>, namespace: Option<&Value>) -> bool {
         let has_labels =
             |object: &Value, selector: &LabelSelector| selector.matches(&object["metadata"]["labels"]);
@@ -89,7 +90,7 @@ impl Matching {
         is_selected && namespace.is_none_or(|namespace| has_labels(namespace, &self.namespaces))
     }
 
-    /// Whether a write to an object in this namespace is meant.
+    /// True if a write to an object in this namespace matches.
     pub(super) fn matches(&self, write: &AdmissionRequest<'_>, namespace: Option<&Value>) -> bool {
         self.may_match(write) && self.selects(write, namespace)
     }
@@ -136,7 +137,7 @@ impl Rule {
     }
 }
 
-/// `pods`, `pods/status`, `pods/*`, `*/status`, `*` for all but parts, `*/*` for all.
+/// `pods`, `pods/status`, `pods/*`, `*/status`; `*` for all resources without subresources, `*/*` for all.
 fn is_resource(pattern: &str, (resource, part): (&str, &str)) -> bool {
     let (wanted, wanted_part) = pattern.split_once('/').unwrap_or((pattern, ""));
     let is_meant = |pattern: &str, name: &str| pattern == "*" || pattern == name;
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resources_are_named_with_their_parts() {
+    fn patterns_match_resources_and_subresources() {
         for (pattern, resource, part, is_meant) in [
             ("pods", "pods", "", true),
             ("pods", "pods", "status", false),

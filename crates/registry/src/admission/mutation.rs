@@ -1,14 +1,13 @@
-//! Policies and webhooks that change objects: one after the other, and again for those who want to see what others have
-//! changed.
+//! Mutating policies and webhooks: called in order, and again if their reinvocation policy asks for it.
 //!
 //! ```text
-//! policies ─▶ webhook a: adds a container ─▶ webhook b: sets an image policy, asked again if needed ─▶ webhook c
-//!             policies that want it, and b again: c has changed the object since
+//! policies ─▶ webhook a: adds a container ─▶ webhook b: sets an image policy, reinvoked if needed ─▶ webhook c
+//!             reinvoked policies, and b again: c changed the object after it
 //! ```
 //!
-//! What they have made is read like the body of a request: what the kind does not know goes, and defaults come. Before
-//! anybody is asked again, what the cluster gives to new objects is given to what was added. There are two rounds at
-//! most, and in the second nobody is asked for the first time.
+//! Their result is decoded like a request body: unknown fields are pruned and defaults are set. Before a
+//! reinvocation, the mutating plugins run again. There are at most two rounds; nothing is called for the first time
+//! in the second.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,18 +27,18 @@ use crate::subresources::scale::{scale_of, set_replicas};
 use crate::write::{Draft, Guard, Write};
 use crate::{Registry, metadata};
 
-/// Who is asked again.
+/// The policies and webhooks to reinvoke.
 #[derive(Default)]
 pub(super) struct Rounds {
     is_second: bool,
     pub(super) policies: Turn<Invocation>,
-    /// Webhooks go by their places.
+    /// Webhooks are identified by index.
     pub(super) webhooks: Turn<usize>,
 }
 
-/// Who of several is asked again.
+/// The reinvocations of one round.
 pub(super) struct Turn<K> {
-    /// Asked already, and want to see what is changed after that.
+    /// Called already, to be reinvoked after a later change.
     waiting: BTreeSet<K>,
     due: BTreeSet<K>,
 }
@@ -62,7 +61,7 @@ impl<K: Ord> Turn<K> {
         self.waiting.insert(asked);
     }
 
-    /// Those who wait are due.
+    /// Makes the waiting ones due.
     pub(super) fn call(&mut self) {
         self.due.append(&mut self.waiting);
     }
@@ -79,7 +78,7 @@ impl Rounds {
     }
 }
 
-/// An object that policies and webhooks may change, and who manages its fields.
+/// An object under mutation, and its managers.
 pub(super) struct Mutated<'d> {
     pub(super) object: &'d mut Value,
     pub(super) managers: &'d mut Managers,
@@ -93,7 +92,7 @@ impl<'d> Mutated<'d> {
         }
     }
 
-    /// Takes what a policy or a webhook has made for the object. Whether it is another.
+    /// Replaces the object with the result of a policy or webhook; returns true if it changed.
     pub(super) fn take_over(
         &mut self,
         action: &Action<'_>,
@@ -121,14 +120,14 @@ impl<'d> Mutated<'d> {
     }
 }
 
-/// Everyone who may change objects.
+/// All mutating policies and webhooks.
 struct Mutators {
     policies: Arc<Vec<Bound>>,
     webhooks: Arc<Webhooks>,
 }
 
 impl Write<'_> {
-    /// Lets policies and webhooks change an object that is to be created.
+    /// Runs mutating policies and webhooks on a new object.
     pub(crate) async fn mutate_new(&mut self, draft: &mut Draft<'_>) -> Result<(), Status> {
         let (registry, context) = (self.registry, self.context);
         let (definition, guard) = (&self.definition, &mut self.guard);
@@ -161,7 +160,7 @@ impl Write<'_> {
         metadata::match_namespace(definition, state.object, self.namespace)
     }
 
-    /// Lets policies and webhooks change the new state of an object. Whether they have.
+    /// Runs mutating policies and webhooks on a changed object; returns true if they changed it.
     pub(crate) async fn mutate_changed(
         &mut self,
         live: &Live,
@@ -199,7 +198,7 @@ impl Write<'_> {
 }
 
 impl Registry {
-    /// Lets policies and webhooks change what is posted to an object.
+    /// Runs mutating policies and webhooks on an object posted to a subresource.
     pub(super) async fn mutate_posted(
         &self,
         action: Action<'_>,
@@ -229,7 +228,7 @@ impl Registry {
         })
     }
 
-    /// Both rounds, where nobody else changes anything between them.
+    /// Runs both rounds without plugins in between.
     async fn mutate_twice(
         &self,
         guard: &mut Guard<'_>,
@@ -248,7 +247,7 @@ impl Registry {
         Ok(is_changed)
     }
 
-    /// One round: policies, then webhooks. Whether the object is another.
+    /// Runs one round: policies, then webhooks. Returns true if the object changed.
     async fn mutate_once(
         &self,
         guard: &mut Guard<'_>,
@@ -259,7 +258,7 @@ impl Registry {
     ) -> Result<bool, Status> {
         let by_policies = match mutators.policies.is_empty() {
             true => false,
-            // In a box: few writes are about to be changed by a policy.
+            // Boxed: few writes match a mutating policy.
             false => Box::pin(self.mutate_by_policies(asked, &mutators.policies, state, rounds)).await?,
         };
         let by_webhooks = self

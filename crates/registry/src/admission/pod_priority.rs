@@ -1,4 +1,4 @@
-//! The priority of a pod, which its class says.
+//! The Priority plugin: sets a pod's priority from its class.
 
 use serde_json::{Value, json};
 use watchkeeper_kinds::builtin;
@@ -8,7 +8,7 @@ use crate::definition::Definition;
 use crate::{Registry, metadata};
 
 impl Registry {
-    /// Gives a new pod the priority of its class, of the default class, or none.
+    /// Sets the priority of a new pod: that of its class, of the default class, or none.
     pub(super) async fn prioritize(&self, definition: &Definition, pod: &mut Value) -> Result<(), Status> {
         let refuse = |pod: &Value, why: String| {
             let name = metadata::text(pod, "name");
@@ -66,7 +66,7 @@ impl Registry {
         found.map(|found| found.to_value(&definition)).transpose()
     }
 
-    /// The class of pods that name none; of several, the lowest.
+    /// The default class; of several, the one with the lowest value.
     async fn default_priority_class(&self) -> Result<Option<Value>, Status> {
         let definition = self.builtin(&builtin::PRIORITY_CLASS)?;
         let mut lowest: Option<Value> = None;

@@ -1,23 +1,23 @@
-//! Pod security: how much a namespace lets its pods do. Its labels name one of three levels, to be enforced, or to be
-//! warned of; every level forbids what the one below it does.
+//! The PodSecurity plugin. The labels of a namespace select one of three levels to enforce or to warn of; each level
+//! includes the restrictions of the one below.
 //!
-//! Not checked: hosts of probes, annotations, and what older versions of a level did not forbid.
+//! Not implemented: probe hosts, annotations, and older versions of a level.
 
 use serde_json::Value;
 use watchkeeper_meta::quote;
 
-/// What pods may do.
+/// A level of the pod security standards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
-    /// Anything.
+    /// No restrictions.
     Privileged,
-    /// Nothing that is known to lead out of a container.
+    /// Prevents known privilege escalations.
     Baseline,
-    /// Only what well-behaved programs do.
+    /// Follows hardening best practices.
     Restricted,
 }
 
-/// Capabilities that any container has.
+/// Capabilities of every container.
 const DEFAULT_CAPABILITIES: &[&str] = &[
     "AUDIT_WRITE",
     "CHOWN",
@@ -34,7 +34,7 @@ const DEFAULT_CAPABILITIES: &[&str] = &[
     "SYS_CHROOT",
 ];
 
-/// Volumes that do not reach out of the pod.
+/// Volume types that stay inside the pod.
 const PLAIN_VOLUMES: &[&str] = &[
     "configMap",
     "csi",
@@ -47,7 +47,7 @@ const PLAIN_VOLUMES: &[&str] = &[
     "secret",
 ];
 
-/// Settings of the kernel that are a pod's own.
+/// Sysctls that are namespaced to the pod.
 const PLAIN_SYSCTLS: &[&str] = &[
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
@@ -63,7 +63,7 @@ const PLAIN_SYSCTLS: &[&str] = &[
     "net.ipv4.tcp_wmem",
 ];
 
-/// SELinux types of containers.
+/// Allowed SELinux types.
 const SELINUX_TYPES: &[&str] = &[
     "",
     "container_t",
@@ -72,12 +72,12 @@ const SELINUX_TYPES: &[&str] = &[
     "container_engine_t",
 ];
 
-/// Why a pod is refused in a namespace with these labels, if it is.
+/// The violation that rejects a pod in a namespace with these labels, if any.
 pub(super) fn refusal<'l>(label: impl Fn(&str) -> Option<&'l str>, spec: &Value) -> Option<String> {
     violation(&label, "enforce", spec).map(|violation| format!("violates {violation}"))
 }
 
-/// What the author of a pod or of a template should hear. What is enforced is warned of, unless something else is.
+/// The warning for a pod or template. The enforced level is used if no warn level is set.
 pub(super) fn warning<'l>(label: impl Fn(&str) -> Option<&'l str>, spec: &Value) -> Option<String> {
     let mode = match label("pod-security.kubernetes.io/warn") {
         Some(_) => "warn",
@@ -105,7 +105,7 @@ fn violations(level: Level, spec: &Value) -> Vec<String> {
     let mut add = |reason: &str, details: Option<String>| {
         found.extend(details.map(|details| format!("{reason} ({details})")));
     };
-    // In the order of the names that Kubernetes has for its checks.
+    // In the order of Kubernetes' check names.
     let is_baseline = level == Level::Baseline;
     if level >= Level::Baseline {
         add(spec.app_armor_reason(), spec.app_armor());
@@ -154,7 +154,7 @@ fn violations(level: Level, spec: &Value) -> Vec<String> {
     found
 }
 
-/// The parts of a pod that matter here.
+/// The relevant parts of a pod.
 struct Spec<'v> {
     spec: &'v Value,
     containers: Vec<&'v Value>,
@@ -170,19 +170,19 @@ impl<'v> Spec<'v> {
         }
     }
 
-    /// The names of containers of which something is true, as texts show them.
+    /// The names of the containers that satisfy a predicate, as printed.
     fn named(&self, is: impl Fn(&Value) -> bool) -> Option<Named> {
         let found = self.containers.iter().filter(|container| is(container));
         let names: Vec<String> = found.map(|container| quote(text(&container["name"]))).collect();
         (!names.is_empty()).then_some(Named("container", names))
     }
 
-    /// Root in such a pod is nobody outside.
+    /// True if the pod has its own user namespace: its root is unprivileged outside.
     fn has_own_users(&self) -> bool {
         self.spec["hostUsers"] == false
     }
 
-    /// Who has a security context of which something is true: `pod and container "a"`.
+    /// The pod or containers whose security context satisfies a predicate: `pod and container "a"`.
     fn setters(&self, is: impl Fn(&Value) -> bool) -> Option<String> {
         let pod = is(&self.spec["securityContext"]).then(|| "pod".to_owned());
         let named = self.named(|container| is(&container["securityContext"]));
@@ -192,7 +192,7 @@ impl<'v> Spec<'v> {
         )
     }
 
-    /// What the pod's security context and those of its containers say under a name, each once.
+    /// The distinct values of a field in the security contexts of the pod and its containers.
     fn stated(&self, name: &str, kind: &str) -> Vec<&'v str> {
         let contexts = std::iter::once(self.spec).chain(self.containers.iter().copied());
         let stated = contexts.map(|owner| text(&owner["securityContext"][name][kind]));
@@ -431,7 +431,7 @@ impl<'v> Spec<'v> {
     }
 }
 
-/// An AppArmor profile that confines nothing, or nobody knows what.
+/// True for an AppArmor profile that is unconfined or unknown.
 fn is_loose_profile(kind: &str) -> bool {
     !matches!(kind, "" | "RuntimeDefault" | "Localhost")
 }

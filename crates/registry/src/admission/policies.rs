@@ -1,21 +1,20 @@
-//! Policies: what a ValidatingAdmissionPolicy or a MutatingAdmissionPolicy says in CEL, wherever a binding puts it into
-//! force.
+//! ValidatingAdmissionPolicies and MutatingAdmissionPolicies: CEL expressions, enabled by bindings.
 //!
 //! ```text
-//! policies, bindings ─▶ compile: programs, once, and again when one of them has changed
-//! write ─▶ matching: which of them are about it ─▶ evaluate: what they say ─▶ refused, warned of, or let pass
+//! policies, bindings ─▶ compiled once, and again when one of them changes
+//! write ─▶ matching ─▶ evaluate ─▶ denied, warned of, or allowed
 //! ```
 //!
-//! Those that validate see a write last, when it is in order otherwise; those that change it come before webhooks
-//! ([`mutation`]). What the server writes to do its own work they do not see. A cluster in which nobody has ever written
-//! a policy or a webhook pays for one load. Of a resource with several versions they see the one that was written. There
-//! is no audit log: what an audit annotation says is evaluated and dropped.
+//! Validating policies see a write last, when it is otherwise valid; mutating policies run before webhooks
+//! ([`mutation`]). The server's own writes are exempt. A cluster in which no policy or webhook was ever written pays
+//! one atomic load. For a resource with several versions, policies see the version of the request. Audit annotations
+//! are evaluated, but not recorded.
 
+mod authorizer;
 mod evaluate;
 mod mutation;
 mod parameters;
 mod policy;
-mod rights;
 
 use std::sync::Arc;
 
@@ -35,22 +34,22 @@ use crate::followed::Followed;
 use crate::{Registry, metadata};
 pub(super) use watchkeeper_kinds::expressions::{Expression, conditions};
 
-/// The policies that are in force.
+/// The active policies.
 #[derive(Debug, Default)]
-pub(crate) struct PolicyBook {
+pub(crate) struct AdmissionPolicies {
     validating: Followed<Vec<Bound>>,
     mutating: Followed<Vec<Bound>>,
     none: Arc<Vec<Bound>>,
 }
 
-/// A policy, put into force by a binding.
+/// A policy and one of its bindings.
 #[derive(Debug)]
 pub(crate) struct Bound {
     policy: Arc<Policy>,
     binding: Binding,
 }
 
-/// Where a policy is in force, and what follows from it.
+/// A binding: its matching and its actions.
 #[derive(Debug)]
 struct Binding {
     name: String,
@@ -62,7 +61,7 @@ struct Binding {
 }
 
 impl Registry {
-    /// Refuses a write that a policy in force does not allow.
+    /// Rejects a write that an active policy denies.
     pub(crate) async fn check_policies(&self, write: AdmissionRequest<'_>) -> Result<(), Status> {
         if write.action.is_exempt(write.context) {
             return Ok(());
@@ -70,7 +69,7 @@ impl Registry {
         let bound = self.bound_policies().await?;
         match bound.is_empty() {
             true => Ok(()),
-            // In a box: every write would keep room for it.
+            // Boxed: few writes need it.
             false => Box::pin(self.enforce(&bound, write)).await,
         }
     }
@@ -83,10 +82,10 @@ impl Registry {
         if about.is_empty() {
             return Ok(());
         }
-        let home = self.home_of(&write).await?;
+        let home = self.namespace_of(&write).await?;
         let namespace = metadata::text(write.shown(), "namespace");
         let described = write.described(write.action.definition);
-        let rights = self.rights_of(&write).await?;
+        let authorizer = self.authorizer_for(&write).await?;
         for Bound { policy, binding } in about {
             let is_meant = policy.matching.matches(&write, home.as_ref())
                 && binding
@@ -102,7 +101,7 @@ impl Registry {
                 namespace: home.as_ref().filter(|_| !write.is_of_namespace()),
                 request: &described,
                 parameters,
-                rights: &rights,
+                authorizer: &authorizer,
             };
             let denials = match self.parameters(policy, &binding.parameters, namespace).await? {
                 Ok(None) => policy.evaluate(&input(None)),
@@ -111,7 +110,7 @@ impl Registry {
                     each.flat_map(|parameters| policy.evaluate(&input(Some(parameters))))
                         .collect()
                 }
-                Err(why) => policy.when_it_fails(why),
+                Err(why) => policy.on_error(why),
             };
             for denial in denials {
                 answer(&write, policy, binding, denial)?;
@@ -120,14 +119,14 @@ impl Registry {
         Ok(())
     }
 
-    /// The policies that may refuse writes now.
+    /// The active validating policies.
     pub(crate) async fn bound_policies(&self) -> Result<Arc<Vec<Bound>>, Status> {
-        let book = self.policy_book();
+        let book = self.admission_policies();
         let (policies, bindings) = (
             &builtin::VALIDATING_ADMISSION_POLICY,
             &builtin::VALIDATING_ADMISSION_POLICY_BINDING,
         );
-        match self.may_have_judges() {
+        match self.may_have_admission_configuration() {
             true => {
                 let read = || self.read_bound_policies(policies, bindings);
                 book.validating.get(read).await
@@ -136,14 +135,14 @@ impl Registry {
         }
     }
 
-    /// The policies that may change writes now, by the names of their bindings.
+    /// The active mutating policies, ordered by binding name.
     pub(super) async fn mutating_policies(&self) -> Result<Arc<Vec<Bound>>, Status> {
         let (policies, bindings) = (
             &builtin::MUTATING_ADMISSION_POLICY,
             &builtin::MUTATING_ADMISSION_POLICY_BINDING,
         );
         let read = || self.read_bound_policies(policies, bindings);
-        self.policy_book().mutating.get(read).await
+        self.admission_policies().mutating.get(read).await
     }
 
     async fn read_bound_policies(
@@ -154,7 +153,7 @@ impl Registry {
         let (bindings, feed) = self.followed_values(bindings).await?;
         let mut feeds = vec![feed];
         let mut bound = Vec::new();
-        // A policy that nobody binds is not in force, and need not be followed.
+        // A policy without a binding is inactive and need not be followed.
         if !bindings.is_empty() {
             let (policies, feed) = self.followed_values(policies).await?;
             feeds.push(feed);
@@ -187,7 +186,7 @@ impl Binding {
     }
 }
 
-/// What follows from what a policy says: the first denial ends the write, a warning does not.
+/// Applies the actions of a binding: the first denial ends the write, a warning does not.
 fn answer(
     write: &AdmissionRequest<'_>,
     policy: &Policy,
@@ -195,13 +194,13 @@ fn answer(
     denial: Denial,
 ) -> Result<(), Status> {
     let (policy, bound, why) = (&policy.name, &binding.name, &denial.message);
-    if binding.warns && !denial.is_certain {
+    if binding.warns && !denial.is_unconditional {
         let text = format!(
             "Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{bound}': {why}"
         );
         write.context.warnings.add(text);
     }
-    if !binding.denies && !denial.is_certain {
+    if !binding.denies && !denial.is_unconditional {
         return Ok(());
     }
     let message =

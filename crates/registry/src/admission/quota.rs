@@ -1,8 +1,8 @@
-//! Quotas: a namespace does not get more than it is given.
+//! The ResourceQuota plugin.
 //!
-//! A quota's status says what there is and what is used; it is written by whoever counts, a controller, and by this
-//! admission, which adds what a write takes before the write is stored. A quota without a status limits nothing yet,
-//! as in Kubernetes. What is given back when objects go is counted by the controller alone.
+//! A quota's status has the limits and the usage. The quota controller writes it, and so does this plugin, which adds
+//! the usage of a write before the write is stored. A quota without a status limits nothing yet, as in Kubernetes.
+//! Only the controller subtracts the usage of deleted objects.
 
 use serde_json::{Value, json};
 use watchkeeper_kinds::quota::{STATED, Usage, amounts, is_about, usage};
@@ -15,11 +15,11 @@ use crate::object::Live;
 use crate::write::{Managed, Proposal, Target, Write};
 use crate::{Registry, metadata};
 
-/// Who is said to have counted.
+/// The field manager of the charges.
 const MANAGER: &str = "kube-apiserver";
 
 impl Registry {
-    /// Charges what a write takes to the quotas of its namespace, or says which one has not enough left.
+    /// Charges the usage of a write to the quotas of its namespace, or names the exceeded one.
     pub(crate) async fn charge(
         &self,
         definition: &Definition,
@@ -59,7 +59,7 @@ impl Registry {
                 })
             };
             let target = Target::new(&quotas, namespace, &quota, Part::Status);
-            // A quota is charged by a write of its own.
+            // Charging a quota is a write of its own.
             let mut write = Write::unguarded(self, target, &counting);
             Box::pin(write.change(propose)).await?;
         }
@@ -67,12 +67,12 @@ impl Registry {
     }
 }
 
-/// Whether a change can take more than was taken before.
+/// True if an update of this part can increase usage.
 pub(crate) fn can_grow(definition: &Definition, part: Part) -> bool {
     definition.kind.grows_by.contains(&part)
 }
 
-/// What of a quota a write takes; nothing if the quota is not about it.
+/// The usage of a write under a quota; empty if the quota does not apply.
 fn bill(
     definition: &Definition,
     quota: &Value,
@@ -115,7 +115,7 @@ fn bill(
     Ok(bill)
 }
 
-/// The quota with a bill charged to it, or why there is not enough left.
+/// The quota with the usage added, or the error if it is exceeded.
 fn charge(quota: &Value, bill: &Usage) -> Result<Value, String> {
     let (hard, used) = (
         amounts(&quota["status"]["hard"]),
@@ -131,7 +131,7 @@ fn charge(quota: &Value, bill: &Usage) -> Result<Value, String> {
             (Some(sum), Some(hard)) if sum <= *hard => {
                 charged["status"]["used"][name] = json!(sum.to_string());
             }
-            // The limit went away meanwhile.
+            // The limit was removed meanwhile.
             (Some(_), None) => {}
             _ => exceeded.push(name),
         }
@@ -155,7 +155,7 @@ fn charge(quota: &Value, bill: &Usage) -> Result<Value, String> {
     ))
 }
 
-/// What is limited and some containers do not ask for: `cpu for: a,b; memory for: a`.
+/// The limited resources that some containers do not request: `cpu for: a,b; memory for: a`.
 fn unstated(restricted: &[&String], pod: &Value) -> Option<String> {
     let lists = ["containers", "initContainers"].map(|list| pod["spec"][list].as_array());
     let containers: Vec<&Value> = lists.into_iter().flatten().flatten().collect();
@@ -188,7 +188,7 @@ mod tests {
             .unwrap()
     }
 
-    /// What a quota says to a new object: what is used then, or why not.
+    /// The usage after a create, or the error.
     fn check(plural: &str, quota: Value, object: Value, outcome: &str) {
         let definition = definition(plural);
         let answer = bill(&definition, &quota, None, &object).and_then(|bill| charge(&quota, &bill));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_counted() {
+    fn object_counts_are_charged() {
         let limits = |hard: Value, used: Value| quota(json!({}), hard, used);
         let none = json!({});
         check(
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_measured() {
+    fn the_resources_of_pods_are_charged() {
         let pod = |resources: Value| json!({"spec": {"containers": [{"name": "c", "resources": resources}]}});
         let limits = |spec: Value| {
             quota(
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn services_and_claims_are_measured() {
+    fn services_and_claims_are_charged() {
         check(
             "services",
             quota(

@@ -1,4 +1,4 @@
-//! A write as those see it who judge it: the policies and webhooks that a cluster was given.
+//! An admission request, as policies and webhooks see it.
 
 use serde_json::{Value, json};
 use watchkeeper_kinds::{Part, builtin};
@@ -12,10 +12,11 @@ use crate::definition::Definition;
 use crate::metadata;
 use crate::user::User;
 
-/// The group of policies, bindings and webhooks, which are not subject to each other: a wrong one could not be repaired.
+/// The group of policies, bindings and webhooks. They are exempt from each other, so that a broken one can be
+/// repaired.
 pub(super) const GROUP: &str = "admissionregistration.k8s.io";
 
-/// What is done to an object.
+/// The operation on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
@@ -33,18 +34,18 @@ impl Operation {
     }
 }
 
-/// What is done to which resource.
+/// The operation and its resource.
 #[derive(Clone, Copy)]
 pub(crate) struct Action<'w> {
     pub(super) definition: &'w Definition,
     /// `status`; empty for the object itself.
     pub(super) subresource: &'static str,
     pub(super) operation: Operation,
-    /// What is written, if it is not an object of the resource.
+    /// The kind of the body, if it is not the resource's.
     pub(super) kind: Option<&'static PartKind>,
 }
 
-/// A kind that is written at a subresource, instead of the resource's own.
+/// The kind of a subresource's body.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PartKind {
     group: &'static str,
@@ -79,12 +80,12 @@ pub(crate) const TOKEN_REQUEST: PartKind = PartKind {
 };
 
 impl PartKind {
-    /// What objects of this kind are made of.
+    /// The schema type of this kind.
     pub(super) fn root(&self) -> Option<TypeId> {
         Schema::builtin().kind(self.api_version, self.kind)
     }
 
-    /// Takes a value for an object of this kind.
+    /// Decodes a value as an object of this kind.
     pub(super) fn read(&self, value: Value) -> Result<Value, Status> {
         let known = self.root().ok_or_else(Status::path_not_found)?;
         let mut read = canonicalize(Schema::builtin(), known, value)
@@ -100,9 +101,9 @@ impl PartKind {
 #[derive(Clone, Copy)]
 pub(crate) struct AdmissionRequest<'w> {
     pub(crate) action: Action<'w>,
-    /// The object as it will be; `None` if it goes.
+    /// The new object; `None` for a delete.
     pub(crate) object: Option<&'w Value>,
-    /// The object as it is; `None` if it is new.
+    /// The live object; `None` for a create.
     pub(crate) old: Option<&'w Value>,
     pub(crate) context: &'w WriteContext,
 }
@@ -117,7 +118,7 @@ impl<'w> Action<'w> {
         }
     }
 
-    /// Something is posted to an object.
+    /// A POST to a subresource.
     pub(crate) fn post(definition: &'w Definition, kind: &'static PartKind) -> Self {
         Self {
             subresource: kind.subresource,
@@ -142,15 +143,15 @@ impl<'w> Action<'w> {
         }
     }
 
-    /// Whether nobody is asked: about what judges others, and what the server writes to do its own work. It could not
-    /// even start again otherwise.
+    /// True if admission is skipped: for policies and webhooks themselves, and for the server's own writes, without
+    /// which it could not start again.
     pub(super) fn is_exempt(&self, context: &WriteContext) -> bool {
         context.by_server || self.definition.resource.group == GROUP
     }
 }
 
 impl<'w> AdmissionRequest<'w> {
-    /// The object as it will be, or as it was if it goes.
+    /// The new object, or the old one for a delete.
     pub(super) fn shown(&self) -> &'w Value {
         self.object.or(self.old).unwrap_or(&Value::Null)
     }
@@ -160,7 +161,7 @@ impl<'w> AdmissionRequest<'w> {
         metadata::text(self.shown(), "name")
     }
 
-    /// The name in the request; empty if it is about a collection.
+    /// The name in the request; empty for a collection.
     pub(super) fn requested_name(&self) -> &'w str {
         match self.context.of_collection {
             true => "",
@@ -168,7 +169,7 @@ impl<'w> AdmissionRequest<'w> {
         }
     }
 
-    /// The name that a refusal says.
+    /// The name in errors.
     pub(super) fn refused_name(&self) -> &'w str {
         match self.requested_name() {
             "" => "Unknown",
@@ -180,7 +181,7 @@ impl<'w> AdmissionRequest<'w> {
         self.action.definition.is(&builtin::NAMESPACE)
     }
 
-    /// Where the object is; a namespace is in itself.
+    /// The namespace of the object; a Namespace is in itself.
     pub(super) fn namespace(&self) -> &'w str {
         match self.is_of_namespace() {
             true => self.name(),
@@ -188,12 +189,12 @@ impl<'w> AdmissionRequest<'w> {
         }
     }
 
-    /// The write in the words of `admission.k8s.io`, without the objects, which are shown in a version of the resource.
+    /// The request as in `admission.k8s.io`, without the objects.
     pub(super) fn described(&self, shown: &Definition) -> Value {
         let named = |resource: &Resource| {
             let (group, version) = (&resource.group, &resource.version);
             let kind = match self.action.kind {
-                // All of them are of the first version.
+                // All of them have version v1.
                 Some(part) => json!({"group": part.group, "version": "v1", "kind": part.kind}),
                 None => json!({"group": group, "version": version, "kind": resource.kind}),
             };
@@ -215,14 +216,14 @@ impl<'w> AdmissionRequest<'w> {
     }
 }
 
-/// An object, and who manages its fields: that is kept apart from it, and shown with it.
+/// An object and its managers, which are stored apart from it.
 pub(super) type State<'w> = (&'w Value, &'w Managers);
 
-/// A write that policies and webhooks may want to see.
+/// A write that policies and webhooks may match.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'w> {
     pub(super) action: Action<'w>,
-    /// As it will be, for those that only refuse.
+    /// The new object, for validating ones.
     pub(super) new: Option<State<'w>>,
     pub(super) old: Option<State<'w>>,
     pub(super) deletion: Option<&'w DeleteOptions>,
@@ -243,14 +244,14 @@ impl<'w> Asked<'w> {
     }
 }
 
-/// An object with all it has.
+/// The object including managed fields.
 pub(super) fn whole((value, managers): State<'_>) -> Value {
     let mut whole = value.clone();
     managers.write_to(&mut whole);
     whole
 }
 
-/// A user in the words of `authentication.k8s.io`.
+/// A user as in `authentication.k8s.io`.
 fn described_user(user: &User) -> Value {
     let mut described = json!({});
     put_text(&mut described, "username", &user.name);
@@ -264,7 +265,7 @@ fn described_user(user: &User) -> Value {
     described
 }
 
-/// Go leaves out what is empty.
+/// Go omits empty fields.
 fn put_text(object: &mut Value, field: &str, text: &str) {
     if !text.is_empty() {
         object[field] = json!(text);

@@ -1,4 +1,4 @@
-//! Runtime classes: what a pod gets from the class it names, the cost of its sandbox and the nodes that have it.
+//! The RuntimeClass plugin: sets a pod's overhead and scheduling constraints from its class.
 
 use serde_json::{Value, json};
 use watchkeeper_kinds::{builtin, tolerate_node_faults};
@@ -8,7 +8,7 @@ use crate::definition::Definition;
 use crate::{Registry, metadata};
 
 impl Registry {
-    /// Completes a new pod from the class it names, or says why it cannot.
+    /// Completes a new pod from its runtime class, or rejects it.
     pub(super) async fn take_from_runtime_class(
         &self,
         definition: &Definition,
@@ -29,7 +29,7 @@ impl Registry {
                 &format!("pod rejected: RuntimeClass {name:?} not found"),
             ));
         };
-        // Those for nodes that went away come first.
+        // The tolerations for failed nodes come first.
         tolerate_node_faults(pod);
         complete(&class, &mut pod["spec"]).map_err(|why| refuse(pod, &why))
     }
@@ -79,7 +79,7 @@ fn complete(class: &Value, spec: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A pod costs what its class says, and nothing if that says nothing.
+/// A stated overhead must equal that of the class, and is rejected if the class has none.
 fn check_overhead(cost: &Value, spec: &Value) -> Result<(), String> {
     let stated = &spec["overhead"];
     match (stated.is_object(), cost.is_object()) {

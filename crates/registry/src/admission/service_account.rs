@@ -1,8 +1,8 @@
-//! Service accounts: who a pod is to the server, and the token that says so.
+//! The ServiceAccount plugin.
 //!
-//! A new pod gets the default account unless it names one, a volume with a token for it, a mount of that in every
-//! container, and the account's pull secrets unless it has its own. A server does this only if it is told to: in a
-//! cluster without the controllers that make default accounts, no pod could be created.
+//! A new pod gets the default account unless it names one, a volume with a token, a mount of it in every container,
+//! and the account's pull secrets unless it has its own. Off by default: without the controller that creates default
+//! accounts, no pod could be created.
 
 use serde_json::{Value, json};
 use watchkeeper_kinds::{builtin, names};
@@ -12,16 +12,16 @@ use crate::definition::Definition;
 use crate::{Registry, metadata};
 
 const DEFAULT_ACCOUNT: &str = "default";
-/// Where containers look for their token.
+/// The standard mount path of the token.
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const VOLUME_PREFIX: &str = "kube-api-access-";
-/// An hour and seven seconds: tells these tokens apart from those that were asked for.
+/// The token's lifetime: an hour and seven seconds, which distinguishes it from requested tokens.
 const TOKEN_SECONDS: i64 = 3607;
 const FILE_MODE: i64 = 0o644;
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 impl Registry {
-    /// Completes a new pod from its service account, or says why it cannot.
+    /// Completes a new pod from its service account, or rejects it.
     pub(super) async fn take_from_service_account(
         &self,
         definition: &Definition,
@@ -71,7 +71,7 @@ fn complete(account: &Value, name: &str, spec: &mut Value) {
     }
 }
 
-/// Mounts the token in every container that has nothing in its place.
+/// Mounts the token in every container that has no mount at that path.
 fn mount_token(spec: &mut Value) {
     let known = spec["volumes"].as_array().into_iter().flatten();
     let mut known = known.filter_map(|volume| volume["name"].as_str());
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_does_not_want_a_token_has_none() {
+    fn automounting_can_be_disabled() {
         let plain = json!({"containers": [{"name": "a"}]});
         for (account, pod, mounts) in [
             (json!({"automountServiceAccountToken": false}), json!({}), false),

@@ -1,5 +1,5 @@
-//! Who may decide about requests for certificates, who may sign them, and who may vouch for a signer: rights on the
-//! *signer*, which its users have besides their rights on the objects.
+//! The certificate admission plugins: approving and signing certificate requests, and attesting for a signer, require
+//! permission on the *signer*, in addition to that on the object.
 
 use serde_json::Value;
 use watchkeeper_kinds::{Part, builtin};
@@ -10,11 +10,11 @@ use crate::definition::Definition;
 use crate::rbac::Action;
 use crate::{Registry, User, metadata};
 
-/// The group of signers, of which there are only names.
+/// The group of `signers`, a virtual resource.
 const GROUP: &str = "certificates.k8s.io";
 
 impl Registry {
-    /// Refuses a word in a signer's name by someone who may not speak for it.
+    /// Rejects an action for a signer that the user has no permission on.
     pub(super) async fn check_signer(
         &self,
         definition: &Definition,
@@ -31,7 +31,7 @@ impl Registry {
         let Some(word) = Word::of(definition, part, live, object).filter(|_| !signer.is_empty()) else {
             return Ok(());
         };
-        if self.may_speak_for(user, word.verb(), signer).await? {
+        if self.may_act_for_signer(user, word.verb(), signer).await? {
             return Ok(());
         }
         let why = format!("user not permitted to {} {}", word.done(), quote(signer));
@@ -39,8 +39,8 @@ impl Registry {
         Err(Status::forbidden(&definition.group_resource(), name, why))
     }
 
-    /// Whether a user has a right on a signer, or on all signers of its domain.
-    async fn may_speak_for(&self, user: &User, verb: &str, signer: &str) -> Result<bool, Status> {
+    /// True if a user has a verb on a signer, or on all signers of its domain.
+    async fn may_act_for_signer(&self, user: &User, verb: &str, signer: &str) -> Result<bool, Status> {
         let domain = signer.split('/').next().unwrap_or_default();
         for name in [signer, &format!("{domain}/*")] {
             let speak = Action::Resource {
@@ -59,7 +59,7 @@ impl Registry {
     }
 }
 
-/// What is done in a signer's name.
+/// An action for a signer.
 #[derive(Clone, Copy)]
 enum Word {
     Approve,
@@ -68,7 +68,7 @@ enum Word {
 }
 
 impl Word {
-    /// What a write does; `None` if it is no signer's business.
+    /// The action of a write, if it concerns a signer.
     fn of(definition: &Definition, part: Part, live: Option<&Value>, object: &Value) -> Option<Self> {
         let changes = |field: &str| live.is_none_or(|live| live[field] != object[field]);
         let (is_request, is_bundle) = (
@@ -91,7 +91,7 @@ impl Word {
         }
     }
 
-    /// As the refusal says it.
+    /// The action in the error text.
     fn done(self) -> &'static str {
         match self {
             Self::Approve => "approve requests with signerName",

@@ -1,15 +1,16 @@
-//! Webhooks: programs outside the server that see writes before they are stored, and may change or refuse them.
+//! Admission webhooks: external programs that change or reject writes.
 //!
 //! ```text
-//! configurations ─▶ configuration: what each wants, read once, and again when one of them has changed
-//! write ─▶ matching, conditions: who wants to see it ─▶ review ─▶ webhook_client ─▶ review: what they say
+//! configurations ─▶ configuration: read once, and again when one of them changes
+//! write ─▶ matching, matchConditions ─▶ review: request ─▶ webhook_client ─▶ review: response
 //! ```
 //!
-//! Those that change objects see a write early, one after the other ([`mutation`](super::mutation)). Those that only refuse see it last, all at once, when it is in order otherwise. A
-//! write waits for them without anything that other writes wait for ([`Writing::let_go`]).
+//! Mutating webhooks are called early, in order ([`mutation`](super::mutation)). Validating webhooks are called last,
+//! all at once, when the object is valid. During calls a write holds no lock that other writes need
+//! ([`Guard::release_locks`]).
 //!
-//! What the server writes to do its own work they do not see, nor each other's configurations. A cluster in which nobody
-//! has ever written a policy or a webhook pays for one load.
+//! The server's own writes and the webhook configurations are exempt. A cluster in which no policy or webhook was
+//! ever written pays one atomic load.
 
 mod configuration;
 mod mutation;
@@ -39,38 +40,38 @@ use crate::write::{Draft, Guard, Write};
 use watchkeeper_kinds::Part;
 use watchkeeper_kinds::names;
 
-/// The webhooks that are configured.
+/// The configured webhooks.
 #[derive(Debug, Default)]
-pub(crate) struct WebhookBook(Followed<Webhooks>);
+pub(crate) struct WebhookCache(Followed<Webhooks>);
 
-/// All webhooks: by the names of their configurations, and within these in order.
+/// All webhooks, ordered by configuration name, then by their order in it.
 #[derive(Debug, Default)]
 pub(super) struct Webhooks {
     mutating: Vec<Webhook>,
     validating: Vec<Webhook>,
 }
 
-/// What webhooks are asked for.
+/// The type of a webhook.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Mutating,
     Validating,
 }
 
-/// What came of asking a webhook.
+/// The result of calling a webhook.
 enum Consulted {
-    /// It does not want to see this.
+    /// It does not match.
     NotAsked,
-    /// It has nothing against it, or could not be asked and does not insist.
+    /// It allows the write, or it failed and its failure policy is `Ignore`.
     Allowed,
-    /// It wants this instead.
+    /// It changed the object.
     Patched(Value),
 }
 
 impl Registry {
-    /// Whether webhooks may want to see writes to this resource.
+    /// True if webhooks may match writes to this resource.
     pub(crate) fn may_call_webhooks(&self, definition: &Definition, context: &WriteContext) -> bool {
-        self.may_have_judges() && !Action::create(definition).is_exempt(context)
+        self.may_have_admission_configuration() && !Action::create(definition).is_exempt(context)
     }
 
     pub(super) async fn webhooks(&self) -> Result<Arc<Webhooks>, Status> {
@@ -87,10 +88,10 @@ impl Registry {
             };
             Ok((webhooks, vec![changes, more]))
         };
-        self.webhook_book().0.get(read).await
+        self.webhook_cache().0.get(read).await
     }
 
-    /// Shows what is posted to an object to the webhooks that may refuse it.
+    /// Calls validating webhooks for an object posted to a subresource.
     pub(super) async fn ask_about_posted(
         &self,
         action: Action<'_>,
@@ -109,7 +110,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Asks those that only refuse, all at once. Of several refusals the first in order counts.
+    /// Calls validating webhooks concurrently. Of several denials, the first in order counts.
     async fn ask_validating(&self, guard: &mut Guard<'_>, asked: Asked<'_>) -> Result<bool, Status> {
         let webhooks = self.webhooks().await?;
         let equivalents = self.equivalents(asked.action.definition);
@@ -119,8 +120,8 @@ impl Registry {
         }
         let (new, old) = (asked.new.map(whole), asked.old.map(whole));
         let write = asked.write(new.as_ref(), old.as_ref());
-        let home = self.home_of(&write).await?;
-        guard.let_go();
+        let home = self.namespace_of(&write).await?;
+        guard.release_locks();
         let consulted = about.iter().map(|(_, webhook, shown)| {
             let stage = Stage::Validating;
             self.consult(webhook, shown, stage, &write, home.as_ref(), asked.deletion)
@@ -128,11 +129,11 @@ impl Registry {
         for consulted in join_all(consulted).await {
             consulted?;
         }
-        guard.take_again(asked.action.definition).await?;
+        guard.retake(asked.action.definition).await?;
         Ok(true)
     }
 
-    /// What a webhook says to a write that its rules are about, in the version that they name.
+    /// Calls a webhook whose rules match a write, with the version they name.
     async fn consult(
         &self,
         webhook: &Webhook,
@@ -160,7 +161,7 @@ impl Registry {
             }
             Ok(false) | Err(_) => return Ok(Consulted::NotAsked),
         }
-        if write.context.dry_run && !webhook.is_harmless {
+        if write.context.dry_run && !webhook.supports_dry_run {
             let name = &webhook.name;
             let why = format!("admission webhook {name:?} does not support dry run");
             return Err(Status::bad_request(why));
@@ -193,7 +194,7 @@ impl Registry {
         }
     }
 
-    /// Whether the conditions of a webhook hold, or why that cannot be told.
+    /// True if the `matchConditions` of a webhook hold; an error if they cannot be evaluated.
     async fn wants(
         &self,
         webhook: &Webhook,
@@ -210,12 +211,12 @@ impl Registry {
             namespace: None,
             request,
             parameters: None,
-            rights: &self.rights_of(write).await?,
+            authorizer: &self.authorizer_for(write).await?,
         };
         Ok(all_hold(&webhook.conditions, &input))
     }
 
-    /// Asks a webhook. What it cannot be asked for is said, and left to its failure policy.
+    /// Calls a webhook. The inner error is left to its failure policy.
     async fn call(
         &self,
         webhook: &Webhook,
@@ -237,7 +238,7 @@ impl Registry {
         )
     }
 
-    /// What is written in the version that a webhook wants to see.
+    /// The request in the version that a webhook expects.
     async fn shown_in(
         &self,
         action: &Action<'_>,
@@ -250,7 +251,7 @@ impl Registry {
         }
     }
 
-    /// An object of one version in another.
+    /// Converts an object between versions.
     async fn in_version(&self, from: &Definition, to: &Definition, object: &Value) -> Result<Value, Status> {
         if from.api_version == to.api_version {
             return Ok(object.clone());
@@ -265,7 +266,7 @@ impl Registry {
         converted.map(|(_, value)| value).ok_or_else(unknown)
     }
 
-    /// The same resource in other versions; hardly any has some.
+    /// The other versions of a resource; few have any.
     fn equivalents(&self, definition: &Definition) -> Vec<Arc<Definition>> {
         match definition.versions() {
             Some(_) => self.catalog().beside(definition),
@@ -275,7 +276,7 @@ impl Registry {
 }
 
 impl Write<'_> {
-    /// Shows an object that is valid to the webhooks that may refuse it. Whether there were any.
+    /// Calls validating webhooks for a valid object; returns true if any matched.
     pub(crate) async fn call_validating_webhooks(&mut self, draft: &Draft<'_>) -> Result<bool, Status> {
         let definition = &self.definition;
         let asked = Asked {
@@ -301,7 +302,7 @@ impl Write<'_> {
         self.registry.ask_validating(&mut self.guard, asked).await
     }
 
-    /// Shows an object that is to go to all webhooks that want to see that.
+    /// Calls all webhooks that match a deletion.
     pub(crate) async fn call_webhooks_of_deletion(
         &mut self,
         live: &Live,
@@ -321,7 +322,7 @@ impl Write<'_> {
     }
 }
 
-/// The webhooks whose rules are about what is done, each with its place and the version that it wants to see.
+/// The webhooks whose rules match, each with its index and the version it expects.
 fn about<'w>(
     webhooks: &'w [Webhook],
     action: &Action<'w>,
@@ -335,7 +336,7 @@ fn about<'w>(
     about.collect()
 }
 
-/// What follows if a webhook cannot be asked.
+/// Applies the failure policy.
 fn failed(webhook: &Webhook, why: &str) -> Result<Consulted, Status> {
     let why = format!("failed calling webhook {:?}: {why}", webhook.name);
     if webhook.fails_closed {

@@ -1,12 +1,13 @@
-//! The body of a write of a custom object. It must say what it is; Kubernetes has no struct to guess by.
+//! The body of a custom object's write. It must state `apiVersion` and `kind`: there is no Go struct to infer them
+//! from.
 
 use serde_json::Value;
 use watchkeeper_meta::{FieldError, FieldPath, GroupKind, Status};
 
 use crate::definition::Definition;
 
-/// Refuses a body that does not say that it is an object of this resource. `Err` of the first kind is what was not
-/// recognized, for the caller to put into words.
+/// Rejects a body whose `apiVersion` or `kind` is missing or is not the resource's. The caller words
+/// [`Refusal::Unrecognized`].
 pub(crate) fn check_identity(definition: &Definition, value: &Value, shown: &str) -> Result<(), Refusal> {
     let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     let (kind, api_version) = (text("kind"), text("apiVersion"));
@@ -32,11 +33,11 @@ pub(crate) fn check_identity(definition: &Definition, value: &Value, shown: &str
     Ok(())
 }
 
-/// Why a body is not read.
+/// The reason a body is rejected.
 pub(crate) enum Refusal {
-    /// It does not say what it is.
+    /// It does not state its type.
     Unrecognized(String),
-    /// It is something else.
+    /// It states another type.
     Status(Status),
 }
 

@@ -1,12 +1,12 @@
-//! Conversions by webhook for those who cannot wait: whoever works out managed fields compares objects in every version
-//! that a manager speaks, in plain function calls.
+//! Makes webhook conversion available to synchronous code: managed fields are compared in every version that a
+//! manager uses.
 //!
 //! ```text
-//! work out ─▶ asks for an object in v2: not known, noted ─▶ the webhook converts what is noted ─▶ work out again
+//! work out ─▶ needs an object in v2: missing, recorded ─▶ the webhook converts what is recorded ─▶ repeat
 //! ```
 //!
-//! Few writes meet a manager of another version, and those need one or two rounds. What cannot be converted is known to
-//! be so, and its manager is left alone.
+//! Few writes meet a manager of another version, and those need one or two rounds. A failed conversion is recorded
+//! too; its manager's fields stay unchanged.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use watchkeeper_wire::schema::TypeId;
 use crate::definition::Definition;
 use crate::reader::Reader;
 
-/// The versions of a kind, as far as objects have been converted.
+/// The conversions of a write so far.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     definition: Arc<Definition>,
@@ -30,12 +30,12 @@ pub(crate) struct Ledger {
 struct Conversion {
     object: Value,
     api_version: String,
-    /// `None` if it cannot be converted.
+    /// `None` if the conversion failed.
     converted: Option<Value>,
 }
 
 impl Ledger {
-    /// One for the writes of a kind that a webhook converts; others need none.
+    /// A ledger for writes of a kind with a conversion webhook; `None` for others.
     pub(crate) fn of(definition: &Arc<Definition>) -> Option<Arc<Self>> {
         definition.converter.as_ref()?;
         Some(Arc::new(Self {
@@ -45,12 +45,12 @@ impl Ledger {
         }))
     }
 
-    /// Whether something was asked for and not known.
+    /// True if a conversion was requested and is missing.
     pub(crate) fn has_missing(&self) -> bool {
         !self.missing.lock().is_empty()
     }
 
-    /// Converts what was asked for and not known.
+    /// Performs the missing conversions.
     pub(crate) async fn complete(&self, reader: &Reader) {
         let missing = std::mem::take(&mut *self.missing.lock());
         for (object, api_version) in missing {
@@ -58,7 +58,7 @@ impl Ledger {
             let converted = match converted.await {
                 Ok(converted) => converted.into_iter().next(),
                 Err(status) => {
-                    tracing::warn!("managed fields are not converted: {}", status.message);
+                    tracing::warn!("managed fields could not be converted: {}", status.message);
                     None
                 }
             };

@@ -1,7 +1,7 @@
-//! What a registry does only if other servers write to its store as well: it follows their definitions of kinds.
+//! Follows the CustomResourceDefinitions that other servers write to a shared store.
 //!
-//! Everything else it follows anyway, because it reads from the store and its feeds. What is served is put together when
-//! a definition is written here; if it is written elsewhere, somebody has to notice.
+//! All other state is derived from the store and its feeds. The served kinds are recompiled when this server writes a
+//! definition; definitions written by another server arrive through this feed.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use watchkeeper_storage::{Feed, ReadError};
 use crate::Registry;
 use crate::registry::Inner;
 
-/// The pause after definitions could not be read.
+/// The pause after a failed read of definitions.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Tells of definitions from now on; `None` if nobody else writes any.
+/// A feed of definitions; `None` if no other server writes to the store.
 pub(crate) fn definition_feed(registry: &Registry) -> Result<Option<Feed>, Status> {
     if !registry.store().is_shared() {
         return Ok(None);
@@ -27,7 +27,7 @@ pub(crate) fn definition_feed(registry: &Registry) -> Result<Option<Feed>, Statu
     feed.map(Some).map_err(Status::internal_error)
 }
 
-/// Brings what is served in line whenever a definition changes, until the registry is gone.
+/// Updates the served kinds whenever a definition changes, until the registry is dropped.
 pub(crate) async fn follow_definitions(registry: Weak<Inner>, mut feed: Feed) {
     loop {
         match feed.next().await {

@@ -1,9 +1,9 @@
-//! Keeps what is served in line with the definitions that are stored.
+//! Keeps the served custom kinds consistent with the stored CustomResourceDefinitions.
 //!
-//! Whenever a definition is written, and before its writer is answered, all definitions are looked at once more: names
-//! are accepted unless another kind of the group has them, a kind whose names are accepted is established and served,
-//! and a kind that is to go loses its objects, then its definition. Kubernetes does the same in controllers, a while
-//! later; here a kind can be used as soon as its definition was answered.
+//! After each write of a definition, before its response, all definitions are examined: names are accepted unless
+//! another kind of the group has them; a kind with accepted names is established and served; a deleted definition
+//! loses its objects, then is removed. Kubernetes does this asynchronously in controllers; here a kind is usable as
+//! soon as its definition was created.
 //!
 //! ```text
 //! created ─▶ NamesAccepted ─▶ Established, served ─▶ deleted: Terminating ─▶ objects gone ─▶ definition gone
@@ -20,72 +20,72 @@ use watchkeeper_meta::{DeleteOptions, ListOptions, Status};
 use watchkeeper_storage::{RangeRequest, ReadAt, Revision};
 
 use crate::context::{WriteContext, timestamp};
-use crate::definition::{Definition, Life};
+use crate::definition::{Definition, Lifetime};
 use crate::object::Live;
 use crate::write::{DeleteAdmission, Deletion, Managed, Proposal, Target, Write};
 use crate::{Registry, metadata};
 
-/// Keeps a definition until its objects are gone.
+/// The finalizer that keeps a definition until its objects are deleted.
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Whom managed fields name for what the server says of a definition.
+/// The field manager of a definition's status.
 const MANAGER: &str = "kube-apiserver";
 
-/// How often definitions are looked at again because something changed: one that goes may let another's names be
-/// accepted, and so on. More than this is left for the next write.
+/// The limit on repeated examinations: a removed definition may free the names of another, and so on. The rest is
+/// left to the next write.
 const MAX_ROUNDS: usize = 32;
 
-/// What is known of the stored definitions besides what is served of them.
+/// The compiled definitions.
 #[derive(Default)]
 pub(crate) struct Settling {
-    /// Each as it was last compiled. Held while definitions are looked at and acted upon.
+    /// Each definition as last compiled. The lock is held while definitions are examined and updated.
     known: tokio::sync::Mutex<HashMap<String, Known>>,
-    /// Somebody waits to look at definitions on behalf of those who have given up.
-    is_owed: AtomicBool,
+    /// A task already waits to examine the definitions for cancelled writers.
+    is_pending: AtomicBool,
 }
 
-/// A definition as it was last compiled.
+/// A definition as last compiled.
 struct Known {
     uid: String,
-    /// What it was compiled from.
+    /// The fields it was compiled from.
     source: Value,
     served_since: Revision,
     definitions: Vec<Arc<Definition>>,
 }
 
-/// When definitions were created, by name.
+/// The creation revisions of definitions, by name.
 struct Defined {
     since: HashMap<String, Revision>,
     now: Revision,
 }
 
 impl Defined {
-    /// What was stored under the prefix of a kind before this belonged to another of that name.
+    /// The creation of the definition. Older objects under its prefix belong to an earlier kind of the same name.
     fn since(&self, name: &str) -> Revision {
         self.since.get(name).copied().unwrap_or(self.now)
     }
 }
 
 impl Registry {
-    /// Brings what is served in line with the definitions that are stored.
+    /// Updates the served kinds to match the stored definitions.
     pub(crate) async fn settle_custom_kinds(&self) -> Result<(), Status> {
         let mut known = self.settling().known.lock().await;
         self.settle(&mut known).await
     }
 
-    /// Does the same for somebody who does not wait for it, if it is not about to be done anyway.
+    /// Does the same in the background, unless that is pending already.
     pub(crate) fn settle_later(&self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
-        if self.settling().is_owed.swap(true, Ordering::AcqRel) {
+        if self.settling().is_pending.swap(true, Ordering::AcqRel) {
             return;
         }
         let registry = self.clone();
         runtime.spawn(async move {
             let settling = registry.settling();
             let mut known = settling.known.lock().await;
-            settling.is_owed.store(false, Ordering::Release);
+            settling.is_pending.store(false, Ordering::Release);
             registry.drain_writes().await;
             if let Err(status) = registry.settle(&mut known).await {
                 tracing::warn!("custom kinds are not up to date: {}", status.message);
@@ -102,21 +102,21 @@ impl Registry {
         Ok(())
     }
 
-    /// Waits for what a writer who was given up may have left in the queue. This asks for nothing, and comes behind it,
-    /// so what becomes of it does not matter. What others have sent to a shared store cannot be waited for.
+    /// Waits for writes that a cancelled writer may have left in the store's queue. This write follows them and
+    /// changes nothing, so its result does not matter. Writes of other servers cannot be waited for.
     async fn drain_writes(&self) {
         if !self.store().is_shared() {
             let _ = self.store().compact(Revision::ZERO).await;
         }
     }
 
-    /// Looks at every definition once; whether something changed that others may depend on.
+    /// Examines every definition once; returns true if a change may affect other definitions.
     async fn settle_once(&self, known: &mut HashMap<String, Known>) -> Result<bool, Status> {
         let defining = self.builtin(&builtin::CUSTOM_RESOURCE_DEFINITION)?;
         let mut definitions = self.definition_values(&defining).await?;
         let (mut granted, mut changed) = (GrantedNames::of(&definitions), false);
         for index in 0..definitions.len() {
-            // Another cluster has said of these what there is to say.
+            // The status of imported definitions is final.
             let version = metadata::text(&definitions[index], "resourceVersion").parse();
             if version.is_ok_and(|version: u64| version <= self.imported().get()) {
                 continue;
@@ -145,7 +145,7 @@ impl Registry {
         list.items.iter().map(|item| item.to_value(defining)).collect()
     }
 
-    /// Writes what the server says of a definition, unless it has gone meanwhile.
+    /// Writes the status of a definition, unless it was deleted.
     async fn write_status(
         &self,
         defining: &Arc<Definition>,
@@ -169,7 +169,8 @@ impl Registry {
         ignore_gone(write.change(propose).await.map(drop))
     }
 
-    /// Compiles what is new and serves what is established. Watches on what is served no longer, or otherwise, end.
+    /// Compiles changed definitions and serves the established ones. Watches of versions that are removed or changed
+    /// end.
     async fn serve_definitions(
         &self,
         defining: &Definition,
@@ -178,7 +179,7 @@ impl Registry {
     ) {
         let _no_writes = self.catalog().change().await;
         let defined = self.defined(defining).await;
-        // Nothing waits from here on: who settles and is given up has served all of it or nothing.
+        // No await from here on: a cancelled call has applied everything or nothing.
         let mut served = Vec::new();
         let (mut next, mut is_same) = (HashMap::new(), true);
         for definition in definitions.iter().filter(|it| is_true(it, "Established")) {
@@ -227,14 +228,14 @@ impl Registry {
             // Nothing can have been stored before the first schema.
             (false, _) => Revision::ZERO,
             (true, false) => defined.now,
-            // Other servers may go by the older one for a while yet, so nothing is taken for granted.
+            // Other servers may still use the older schema, so no stored object is assumed to match this one.
             (true, true) => Revision::new(u64::MAX),
         };
         let served_since = match &before {
             Some(before) => before.served_since,
             None => defined.since(name),
         };
-        // A kind that is to go is what it was: whoever watches it hears of the end of its objects.
+        // A kind being deleted stays as it was, so that its watches see the deletion of its objects.
         let (ended, watched) = match &before {
             Some(before) if is_same_but_for_deletion(&before.source, &source) => {
                 (&[][..], &before.definitions[..])
@@ -249,13 +250,13 @@ impl Registry {
             Vec::new()
         });
         let definitions = compiled.into_iter().map(|version| {
-            let life = Life {
+            let lifetime = Lifetime {
                 schema_since,
                 served_since,
                 is_retired: is_retired(watched, &version.api_version),
                 is_terminating,
             };
-            Arc::new(Definition::custom(version, life))
+            Arc::new(Definition::custom(version, lifetime))
         });
         let definitions = definitions.collect();
         Known {
@@ -266,7 +267,7 @@ impl Registry {
         }
     }
 
-    /// Sees when definitions were created, while there are no writes of custom objects.
+    /// Reads the creation revisions of definitions while no custom object is being written.
     async fn defined(&self, defining: &Definition) -> Defined {
         self.drain_writes().await;
         let prefix = defining.prefix("");
@@ -284,7 +285,8 @@ impl Registry {
         }
     }
 
-    /// Removes the objects of a kind that is to go, then what keeps its definition. Whether the definition has gone.
+    /// Deletes the objects of a deleted kind, then the finalizer of its definition. Returns true if the definition is
+    /// gone.
     async fn clean_up(
         &self,
         defining: &Arc<Definition>,
@@ -296,7 +298,7 @@ impl Registry {
             return Ok(false);
         }
         let name = metadata::text(definition, "name");
-        // In the version that most are stored in: what needs no conversion can go without a webhook.
+        // In the stored version, which needs no conversion webhook.
         let stored = |it: &&Arc<Definition>| it.stored_api_version() == it.api_version;
         let served = known.get(name).and_then(|known| {
             let mut definitions = known.definitions.iter();
@@ -345,7 +347,7 @@ impl Registry {
         Ok(true)
     }
 
-    /// Deletes every object of a kind; how many are left because something keeps them.
+    /// Deletes every object of a kind; returns the number of objects that remain because of finalizers.
     async fn delete_all(&self, definition: &Arc<Definition>) -> Result<usize, Status> {
         let list = self.list(definition, "", &ListOptions::default()).await?;
         let mut left = 0;
@@ -366,12 +368,14 @@ impl Registry {
     }
 }
 
-/// What the server writes as itself.
-/// What ends the watches of a version: whoever watches one of `watched` goes on with what takes its place.
+/// The signal that ends the watches of a version. Watches on an unchanged version in `watched` continue.
 fn is_retired(watched: &[Arc<Definition>], api_version: &str) -> watch::Sender<bool> {
     let same = watched.iter().find(|it| it.api_version == api_version);
-    let life = same.and_then(|it| it.life.as_ref());
-    life.map_or_else(|| watch::Sender::new(false), |life| life.is_retired.clone())
+    let lifetime = same.and_then(|it| it.lifetime.as_ref());
+    lifetime.map_or_else(
+        || watch::Sender::new(false),
+        |lifetime| lifetime.is_retired.clone(),
+    )
 }
 
 fn ignore_gone(written: Result<(), Status>) -> Result<(), Status> {
@@ -381,7 +385,7 @@ fn ignore_gone(written: Result<(), Status>) -> Result<(), Status> {
     }
 }
 
-/// Everything that what is served depends on.
+/// The fields of a definition that affect what is served.
 fn source(definition: &Value) -> Value {
     json!({
         "spec": definition["spec"],
@@ -398,14 +402,14 @@ fn is_deleting(definition: &Value) -> bool {
     !definition["metadata"]["deletionTimestamp"].is_null()
 }
 
-/// Whether a definition has a condition.
+/// True if a condition of a definition is `True`.
 fn is_true(definition: &Value, condition: &str) -> bool {
     let conditions = definition["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
     conditions.any(|it| it["type"] == condition && it["status"] == "True")
 }
 
-/// What the status of a definition should be, given all others; `None` if it is that.
+/// The status a definition should have, given all others; `None` if it has it.
 fn settled_status(definition: &Value, index: usize, granted: &GrantedNames, now: &str) -> Option<Value> {
     if is_deleting(definition) {
         return None;
@@ -426,7 +430,7 @@ fn settled_status(definition: &Value, index: usize, granted: &GrantedNames, now:
         Some((reason, message)) => ("False", *reason, message.clone()),
     };
     new = with_condition(&new, "NamesAccepted", state, reason, &message, now);
-    // What is established stays so, whatever names it asks for later.
+    // An established definition stays established, whatever names it requests later.
     if !is_true(definition, "Established") {
         let (state, reason, message) = match conflict {
             None => (
@@ -441,25 +445,24 @@ fn settled_status(definition: &Value, index: usize, granted: &GrantedNames, now:
     (new != *status).then_some(new)
 }
 
-/// The names that kinds have been granted, by their group. Each definition asks who else has a name, which must not take
-/// a look at all the others.
+/// The accepted names of each group, indexed: every definition looks up its names, and must not scan all others.
 #[derive(Default)]
 struct GrantedNames(HashMap<String, HashMap<(Sort, String), Holders>>);
 
-/// What a name stands for: kinds and resources may have the same.
+/// The namespace of a name: kinds and resources may have equal names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Sort {
     Resource,
     Kind,
 }
 
-/// The definitions that have a name: nearly always one.
+/// The definitions that hold a name; nearly always one.
 struct Holders {
     first: usize,
     has_others: bool,
 }
 
-/// The names that other definitions of a group have been granted.
+/// The accepted names of the group's other definitions.
 struct ByOthers<'g> {
     group: Option<&'g HashMap<(Sort, String), Holders>>,
     index: usize,
@@ -511,7 +514,7 @@ fn texts<'v>(names: &'v Value, field: &str) -> impl Iterator<Item = &'v str> + u
     list.filter_map(Value::as_str)
 }
 
-/// The names that a kind may have, and the last conflict with another kind: a word for it and a sentence.
+/// The names that a kind may have, and the last conflict: its reason and message.
 fn accepted_names(
     wanted: &Value,
     accepted: &Value,
@@ -529,8 +532,8 @@ fn accepted_names(
         let names = Some(text(wanted, field)).filter(|name| !name.is_empty());
         let names = names.into_iter().chain(texts(wanted, field));
         let taken = names.filter(|name| others.have(sort, name));
-        let told: Vec<String> = taken.map(|name| format!("{name:?} is already in use")).collect();
-        match &told[..] {
+        let conflicts: Vec<String> = taken.map(|name| format!("{name:?} is already in use")).collect();
+        match &conflicts[..] {
             [] => set_or_remove(&mut granted, field, wanted),
             [one] => conflict = Some((word, one.clone())),
             several => conflict = Some((word, format!("[{}]", several.join(", ")))),
@@ -548,7 +551,7 @@ fn set_or_remove(names: &mut Value, field: &str, wanted: &Value) {
     }
 }
 
-/// A status with a condition, which keeps its time if it says what it said.
+/// A status with a condition, whose `lastTransitionTime` changes only with its status.
 pub(crate) fn with_condition(
     status: &Value,
     kind: &str,
@@ -600,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_given_to_one_kind() {
+    fn a_name_is_accepted_for_one_kind() {
         let conditions = |definitions: &[Value]| {
             let granted = GrantedNames::of(definitions);
             let status = settled_status(&definitions[0], 0, &granted, "now").unwrap();
@@ -625,7 +628,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_keeps_its_time_while_it_says_the_same() {
+    fn a_condition_keeps_its_transition_time_while_its_status_is_equal() {
         let once = with_condition(&json!({}), "A", "True", "R", "m", "1");
         assert_eq!(with_condition(&once, "A", "True", "R", "m", "2"), once);
         let other = with_condition(&once, "A", "True", "R", "n", "2");

@@ -1,4 +1,4 @@
-//! What is sent of custom objects: JSON, nearly as they are stored.
+//! Encodes custom objects: JSON, almost as stored.
 
 use bytes::Bytes;
 use serde_json::json;
@@ -19,13 +19,13 @@ pub(super) fn object(definition: &Definition, object: &StoredObject) -> Result<B
     Ok(out.into())
 }
 
-/// What comes before the items of a list.
+/// Writes the start of a list, up to its items.
 pub(super) fn begin_list(definition: &Definition, out: &mut Vec<u8>) {
     let head = format!(r#"{{"apiVersion":"{}","items":["#, definition.api_version);
     out.extend_from_slice(head.as_bytes());
 }
 
-/// What comes behind the items of a list; ends with a newline.
+/// Writes the end of a list, after its items; ends with a newline.
 pub(super) fn end_list(definition: &Definition, list: &List, out: &mut Vec<u8>) {
     let mut meta = json!({
         "continue": list.continue_token.as_deref().unwrap_or_default(),
@@ -52,7 +52,7 @@ pub(super) fn write_event(
     Ok(())
 }
 
-/// A bookmark of a watch; ends with a newline. Errors are not bookmarks.
+/// Encodes a bookmark; ends with a newline. `None` for other items.
 pub(super) fn bookmark_line(definition: &Definition, item: &WatchItem) -> Result<Option<Bytes>, Status> {
     let WatchItem::Bookmark {
         revision,

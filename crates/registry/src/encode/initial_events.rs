@@ -1,5 +1,5 @@
-//! The objects a watch begins with, as events in pieces: each piece is made when there is room to send it, and each
-//! object is copied once, from where it is stored to where it is sent from.
+//! Encodes the initial events of a watch in pieces. Each piece is built when it can be sent, and each object is
+//! copied once, from the store's bytes into the piece.
 
 use bytes::Bytes;
 use watchkeeper_meta::{Status, WatchEventKind};
@@ -7,9 +7,9 @@ use watchkeeper_meta::{Status, WatchEventKind};
 use super::{OutputForm, PIECE_BYTES, Sent, expected_piece_len};
 use crate::watch::Watch;
 
-/// The next events of those a watch begins with, as many as make a piece; `None` if there are no more of them.
+/// The next piece of initial events; `None` if there are no more.
 ///
-/// An object that cannot be written ends a piece before it, and is an error as the first of the next one.
+/// An object that cannot be encoded ends the piece before it; the next call returns the error.
 pub fn initial_events(watch: &mut Watch, form: OutputForm) -> Option<Result<Bytes, Status>> {
     let (definition, initial) = watch.definition_and_initial();
     initial.front()?;

@@ -1,5 +1,5 @@
-//! A list as it is sent, piece by piece: each is made when it is asked for. A list of a hundred megabytes takes the room of
-//! one piece, and its beginning is on the way before its end is made.
+//! Encodes a list in pieces, each built on demand. A list of a hundred megabytes needs the memory of one piece, and
+//! its start is sent before its end is encoded.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::definition::Definition;
 use crate::list::List;
 use crate::object::{self, StoredObject};
 
-/// The number of the items in every list's message.
+/// The field number of `items` in every list message.
 const ITEMS: u32 = 2;
 
 /// The pieces of a list. JSON ends with a newline.
@@ -25,7 +25,7 @@ pub struct ListPieces {
     next: Next,
 }
 
-/// What the next piece begins with.
+/// The content of the next piece.
 #[derive(Clone, Copy)]
 enum Next {
     Beginning,
@@ -44,7 +44,7 @@ impl ListPieces {
         }
     }
 
-    /// Whether the last piece has been made.
+    /// True after the last piece.
     pub fn is_done(&self) -> bool {
         matches!(self.next, Next::Nothing)
     }
@@ -80,7 +80,7 @@ impl ListPieces {
             Encoding::Json => {
                 let raw = sent.message(definition, item)?;
                 match sent.view {
-                    // Items of built-in lists do not say what they are; the list does.
+                    // Items of built-in lists do not state their type; the list does.
                     View::Whole => {
                         let message = Message::of_type(sent.schema, sent.type_id, &raw);
                         sent.write_message(message, out)
@@ -141,12 +141,12 @@ impl ListPieces {
         }
     }
 
-    /// Whether the items are custom objects, which are stored as the JSON that is sent.
+    /// True if the items are custom objects, which are stored as the JSON that is sent.
     fn is_custom(&self) -> bool {
         self.definition.is_custom() && self.form.view == View::Whole
     }
 
-    /// Whether there is no list at all: Go has none where it has made none.
+    /// True if `items` is `null`: a nil slice in Go.
     fn is_null(&self) -> bool {
         self.list.items.is_empty() && self.form.view == View::Metadata
     }
@@ -213,7 +213,7 @@ mod tests {
         all.next().unwrap()
     }
 
-    /// So many objects, each a quarter of a piece long.
+    /// `count` objects, each a quarter of a piece long.
     fn list(definition: &Definition, count: u64) -> List {
         let object = |number: u64| {
             let note = "x".repeat(PIECE_BYTES / 4);
@@ -231,7 +231,7 @@ mod tests {
         }
     }
 
-    /// What each object is as an answer of its own, without saying what it is where the list does.
+    /// Each object encoded on its own, without its type if the list states it.
     fn alone(definition: &Definition, list: &List, form: OutputForm) -> Vec<Value> {
         let objects = list.items.iter().map(|item| {
             let bytes = super::super::object(definition, item, form).unwrap();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_the_list() {
+    fn pieces_add_up_to_the_list() {
         let maps = definition("", "v1", "ConfigMap");
         for view in [View::Whole, View::Metadata] {
             check(&maps, view, 0, 1);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn so_they_are_in_a_version_that_is_not_stored() {
+    fn pieces_add_up_to_the_list_in_a_version_that_is_not_stored() {
         let scalers = definition("autoscaling", "v1", "HorizontalPodAutoscaler");
         check(&scalers, View::Whole, 5, 2);
         check(&scalers, View::Metadata, 5, 2);

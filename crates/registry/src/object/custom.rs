@@ -1,7 +1,7 @@
-//! Custom objects as they are stored: JSON, in the order of keys in which Go prints maps.
+//! Stored custom objects: JSON with sorted keys, as Go prints maps.
 //!
-//! Nearly every object was written under the schema that is in force, in the version that is asked for: its bytes are
-//! copied, with its version put in. An older one is read, pruned and defaulted first, as if it had just been sent.
+//! Nearly every object was written under the current schema, in the requested version: its bytes are copied and its
+//! version is inserted. An older object is decoded, pruned and defaulted first, like a request body.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use super::{Live, StoredObject};
 use crate::definition::Definition;
 use crate::metadata;
 
-/// What is stored of a value, which has no managed fields, and of its managers.
+/// Encodes a value without managed fields, and its managers, for the store.
 pub(crate) fn encode(
     definition: &Definition,
     custom: &CustomVersion,
@@ -30,7 +30,7 @@ pub(crate) fn encode(
     encode_whole(definition, custom, stored)
 }
 
-/// What is stored of a value with its managers, which may be in the stored version already.
+/// Encodes a value with its managed fields, which may be in the stored version already.
 pub(crate) fn encode_whole(
     definition: &Definition,
     custom: &CustomVersion,
@@ -45,7 +45,7 @@ pub(crate) fn encode_whole(
     Ok(bytes.into())
 }
 
-/// An object as it is served, with its version.
+/// The object as served, with its version.
 pub(crate) fn to_value(definition: &Definition, object: &StoredObject) -> Result<Value, Status> {
     let mut value: Value =
         serde_json::from_slice(&object.bytes).map_err(|error| damaged(definition, &error))?;
@@ -58,7 +58,7 @@ pub(crate) fn to_value(definition: &Definition, object: &StoredObject) -> Result
     Ok(value)
 }
 
-/// An object as a write finds it. Managers that cannot be read manage nothing.
+/// The live object of a write. Unreadable managed fields are treated as empty.
 pub(crate) fn to_live(definition: &Definition, object: &StoredObject) -> Result<Live, Status> {
     let mut value = to_value(definition, object)?;
     let managers = Managers::of(&value).unwrap_or_default();
@@ -66,12 +66,12 @@ pub(crate) fn to_live(definition: &Definition, object: &StoredObject) -> Result<
     Ok(Live { value, managers })
 }
 
-/// The object's header, with no version.
+/// The object's header, without a version.
 pub(crate) fn header<'o>(definition: &Definition, object: &'o StoredObject) -> Result<Header<'o>, Status> {
     json::header(&object.bytes).map_err(|error| damaged(definition, &error))
 }
 
-/// Writes an object as it is served.
+/// Writes the object as served.
 pub(crate) fn write(definition: &Definition, object: &StoredObject, out: &mut Vec<u8>) -> Result<(), Status> {
     let is_current = definition.custom.as_ref().is_some_and(|custom| {
         custom.stored_api_version == definition.api_version
@@ -92,19 +92,19 @@ pub(crate) fn write(definition: &Definition, object: &StoredObject, out: &mut Ve
     serde_json::to_writer(out, &value).map_err(Status::internal_error)
 }
 
-/// Whether a stored value is what this version shows.
+/// True if a stored value can be served unchanged.
 fn is_current(definition: &Definition, value: &Value, revision: Option<Revision>) -> bool {
     let stated = value["apiVersion"].as_str().unwrap_or_default();
     let custom = definition.custom.as_ref();
     stated == definition.api_version && custom.is_some() && definition.shows(stated, revision)
 }
 
-/// An object that was stored under another version or an older schema, as this version shows it.
+/// Converts an object that was stored in another version or under an older schema.
 fn upgraded(definition: &Definition, mut value: Value) -> Result<Value, Status> {
     if value["apiVersion"] == *definition.api_version {
         return fitted(definition, definition.type_id, value);
     }
-    // Defaults are those of the stored version. The served one only leaves out what it does not know.
+    // Defaults are those of the stored version. The served version only removes unknown fields.
     let stored = definition.custom.as_ref();
     let stored = stored.filter(|custom| value["apiVersion"] == *custom.stored_api_version);
     if let Some(id) = stored.and_then(|custom| custom.stored_type()) {
@@ -116,7 +116,7 @@ fn upgraded(definition: &Definition, mut value: Value) -> Result<Value, Status> 
     Ok(value)
 }
 
-/// An object as one version of its kind has it: without fields that the version does not know, with its defaults.
+/// Prunes an object to the schema of one version, and applies its defaults.
 fn fitted(definition: &Definition, id: TypeId, value: Value) -> Result<Value, Status> {
     let read = canonicalize(&definition.schema, id, value).map_err(Status::internal_error)?;
     let mut value = read.value;

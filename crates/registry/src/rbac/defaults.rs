@@ -1,6 +1,5 @@
-//! The roles and bindings every cluster begins with, those that matter to people and to any client: what
-//! administrators, editors and viewers may do, what everyone may know about the server and about themselves.
-//! The many roles of Kubernetes' own components are left out: those components do not run here.
+//! The default roles and bindings for users and clients: `admin`, `edit` and `view`, and access to discovery and
+//! self-review for everyone. Roles of Kubernetes' own components are left out: those do not run here.
 
 use serde_json::{Value, json};
 use watchkeeper_kinds::{Kind, builtin};
@@ -11,15 +10,15 @@ use super::GROUP;
 
 const READ: &[&str] = &["get", "list", "watch"];
 const WRITE: &[&str] = &["create", "delete", "deletecollection", "patch", "update"];
-/// What tells nothing but whether the server is well and which version it is.
+/// Paths with only health and version information.
 const PUBLIC_PATHS: &[&str] = &["/healthz", "/livez", "/readyz", "/version", "/version/"];
-/// What an editor must not touch: rights are an administrator's.
+/// Resources that only administrators may write.
 const RIGHTS: &[&str] = &[builtin::ROLE.plural, builtin::ROLE_BINDING.plural];
-/// What a viewer must not see: with a secret goes what it is the key to.
+/// Resources hidden from viewers: a secret grants what it is the key to.
 const HIDDEN: &[&str] = &[builtin::SECRET.plural];
-/// What a viewer sees of an object besides itself. Others act when they are read: `exec` is a `get`.
+/// The subresources a viewer may read. Others have effects when read: `exec` is a `get`.
 const READABLE_PARTS: &[&str] = &["log", "scale", "status"];
-/// What is written by the cluster and read by people.
+/// Resources written by administrators and read by users.
 const READ_ONLY: &[&str] = &[builtin::RESOURCE_QUOTA.plural, builtin::LIMIT_RANGE.plural];
 
 /// The objects with their kinds.
@@ -79,15 +78,15 @@ pub(crate) fn default_objects() -> Vec<(&'static Kind, Value)> {
             &["system:serviceaccounts"],
         ),
     ];
-    objects.extend(roles_of_people().map(|role| (&builtin::CLUSTER_ROLE, role)));
+    objects.extend(user_facing_roles().map(|role| (&builtin::CLUSTER_ROLE, role)));
     for (name, groups) in bindings {
         objects.push((&builtin::CLUSTER_ROLE_BINDING, cluster_role_binding(name, groups)));
     }
     objects
 }
 
-/// The roles that aggregated API servers and other programs with an HTTPS port of their own need, to ask this server who
-/// calls them. With their kinds and namespaces.
+/// The roles that aggregated API servers and other HTTPS servers need to delegate authentication to this server. With
+/// kinds and namespaces.
 pub(crate) fn delegation_objects() -> [(&'static Kind, &'static str, Value); 2] {
     let review = |group: &str, resource: &str| json!({"apiGroups": [group], "resources": [resource], "verbs": ["create"]});
     let delegator = vec![
@@ -112,20 +111,20 @@ pub(crate) fn delegation_objects() -> [(&'static Kind, &'static str, Value); 2] 
     ]
 }
 
-/// `view`, `edit` and `admin`. Each is put together from roles with its label, and the next has all that it has:
-/// whoever brings new kinds to a cluster adds a role with such a label.
-fn roles_of_people() -> impl Iterator<Item = Value> {
+/// `view`, `edit` and `admin`. Each aggregates the roles with its label and includes the previous one; new kinds are
+/// added with a role that has such a label.
+fn user_facing_roles() -> impl Iterator<Item = Value> {
     let label = |role: &str| format!("{GROUP}/aggregate-to-{role}");
     let mut sofar: Vec<Value> = Vec::new();
     let steps = [
         ("view", "edit", viewer_rules()),
-        ("edit", "admin", people_rules(|plural| !RIGHTS.contains(&plural))),
-        ("admin", "", people_rules(|plural| RIGHTS.contains(&plural))),
+        ("edit", "admin", editor_rules(|plural| !RIGHTS.contains(&plural))),
+        ("admin", "", editor_rules(|plural| RIGHTS.contains(&plural))),
     ];
     steps.into_iter().flat_map(move |(name, next, own)| {
         let mut source = cluster_role(&format!("system:aggregate-to-{name}"), own.clone());
         source["metadata"]["labels"][label(name)] = json!("true");
-        // In the order of the names of what is put together, so that nothing is left to be done.
+        // In the order of the aggregated roles' names, so that aggregation changes nothing.
         sofar = match name {
             "admin" => together(&sofar, &own),
             _ => together(&own, &sofar),
@@ -139,7 +138,7 @@ fn roles_of_people() -> impl Iterator<Item = Value> {
     })
 }
 
-/// Some rules and others, each once.
+/// The union of two lists of rules, without duplicates.
 fn together(rules: &[Value], more: &[Value]) -> Vec<Value> {
     let mut all = rules.to_vec();
     all.extend(more.iter().filter(|rule| !rules.contains(rule)).cloned());
@@ -174,8 +173,8 @@ fn metadata(name: &str) -> Value {
     })
 }
 
-/// Reading and writing what lives in a namespace, as far as `mine` says so.
-fn people_rules(mine: fn(&str) -> bool) -> Vec<Value> {
+/// Rules for reading and writing the namespaced resources that satisfy `mine`.
+fn editor_rules(mine: fn(&str) -> bool) -> Vec<Value> {
     let mut rules = Vec::new();
     for (group, names) in namespaced(mine, |_| true) {
         let (read_only, both): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| {
@@ -204,7 +203,7 @@ fn rule(group: &str, names: &[String], verbs: &[&str]) -> Option<Value> {
     (!names.is_empty()).then(|| json!({"apiGroups": [group], "resources": names, "verbs": verbs}))
 }
 
-/// What lives in namespaces, `pods` and `pods/log`, by group.
+/// The namespaced resources and subresources, `pods` and `pods/log`, by group.
 fn namespaced(mine: fn(&str) -> bool, part_is_mine: fn(&str) -> bool) -> Vec<(&'static str, Vec<String>)> {
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
     for known in resources::all() {

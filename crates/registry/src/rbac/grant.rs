@@ -1,7 +1,7 @@
-//! Giving rights away: nobody can give more than they have.
+//! Privilege escalation prevention: nobody can grant more than they have.
 //!
-//! Otherwise whoever may write roles may do everything. Two verbs lift the rule: `escalate` on the role that is
-//! written, and `bind` on the role that is bound.
+//! Otherwise permission to write roles would be permission to do everything. Two verbs lift the restriction:
+//! `escalate` on the written role, and `bind` on the bound role.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::metadata;
 use crate::user::MASTERS;
 
 impl Authorizer<'_> {
-    /// Refuses a role or a binding that gives its writer's friends more than the writer has.
+    /// Rejects a role or binding that grants more than its writer has.
     pub(crate) async fn check_grant(
         &self,
         definition: &Definition,
@@ -71,8 +71,7 @@ impl Authorizer<'_> {
         }
     }
 
-    /// The rules of the role that a binding is to. One that is not there is called by the resource of the binding, as in
-    /// Kubernetes.
+    /// The rules of a binding's role. The error for a missing role names the binding's resource, as in Kubernetes.
     async fn rules_of_role(
         &self,
         binding: &Definition,
@@ -92,20 +91,20 @@ impl Authorizer<'_> {
     }
 }
 
-/// The most parts of rules that are compared one by one: 10,000. Kubernetes knows no such limit; its largest role,
-/// `admin`, has some 2,000.
+/// The limit on rule parts that are compared one by one. Kubernetes has no such limit; its largest role, `admin`, has
+/// about 2,000 parts.
 const MAX_PARTS: usize = 10_000;
 
-/// The most text of rules that a refusal shows: 1 MiB. Short lists with long texts have long products.
+/// The limit on the rules listed in an error. Short lists of long texts have long products.
 const MAX_MISSING_BYTES: usize = 1 << 20;
 
-/// What lifts the rule for a binding, and for a role.
+/// The verbs that lift the restriction for a binding and for a role.
 const BIND: &str = "bind";
 const ESCALATE: &str = "escalate";
 
-/// A role that is written, or one that is bound.
+/// A written role, or the role of a written binding.
 struct Grant<'a> {
-    /// What its writer needs for more than they have.
+    /// The verb that allows the writer to grant more.
     verb: &'static str,
     namespace: &'a str,
     /// The role's kind and name.
@@ -132,7 +131,7 @@ impl<'a> Grant<'a> {
         }
     }
 
-    /// What one must be allowed to do to give more than one has.
+    /// The action that allows the writer to grant more.
     fn lifted(&self) -> Action<'a> {
         Action::Resource {
             verb: self.verb,
@@ -145,7 +144,7 @@ impl<'a> Grant<'a> {
     }
 }
 
-/// All that can be done to resources.
+/// A rule that allows everything on resources.
 fn everything() -> Rule {
     let all = || vec!["*".to_owned()];
     Rule {
@@ -156,21 +155,21 @@ fn everything() -> Rule {
     }
 }
 
-/// Whether a change leaves rights as they are.
+/// True if a change grants the same.
 fn gives_the_same(live: &Value, new: &Value) -> bool {
     ["rules", "aggregationRule", "roleRef", "subjects"]
         .iter()
         .all(|field| live[field] == new[field])
 }
 
-/// What a user does not have of some rules: each object, with the verbs.
+/// The missing permissions of a user: each object with its verbs.
 struct Missing<'a>(BTreeMap<Object<'a>, Vec<&'a str>>);
 
-/// The rules have more than [`MAX_PARTS`].
+/// The rules have more than [`MAX_PARTS`] parts.
 struct TooManyParts;
 
 impl<'a> Missing<'a> {
-    /// Compares rules with those that are held: as a whole where one of these covers all of it, else part by part.
+    /// Compares rules with those a user holds: as a whole if one of them covers it, else part by part.
     fn find(held: &[Rule], given: &'a [Rule]) -> Result<Self, TooManyParts> {
         let is_covered = |given: &Rule| held.iter().any(|mine| mine.covers_all_of(given));
         let given: Vec<&Rule> = given.iter().filter(|given| !is_covered(given)).collect();
@@ -192,15 +191,15 @@ impl<'a> Missing<'a> {
 }
 
 impl fmt::Display for Missing<'_> {
-    /// A rule on each line, in order; those that would be too much text are counted.
+    /// One rule per line, in order; those beyond the limit are counted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut bytes = 0;
         let fits = |(object, verbs): &(&Object<'_>, &Vec<&str>)| {
             bytes += object.size() + verbs.iter().map(|verb| verb.len()).sum::<usize>();
             bytes <= MAX_MISSING_BYTES
         };
-        let told = self.0.iter().take_while(fits);
-        let mut lines: Vec<String> = told
+        let listed = self.0.iter().take_while(fits);
+        let mut lines: Vec<String> = listed
             .map(|(object, verbs)| object.to_rule(verbs).describe())
             .collect();
         lines.sort();
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_permissions_are_told_by_object() {
+    fn missing_permissions_are_listed_by_object() {
         let held = [
             rule(json!(["get"]), json!(["pods"]), json!([])),
             rule(json!(["list"]), json!(["pods"]), json!(["a"])),
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_multiplies_is_covered_as_a_whole_or_refused() {
+    fn a_large_rule_is_covered_as_a_whole_or_rejected() {
         let large = || rule(texts(1_000, "v"), texts(1_000, "r"), texts(1_000, "n"));
         let all = rule(json!(["*"]), json!(["*"]), json!([]));
         check(&[all], large(), "");
@@ -281,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_not_repeated_without_end() {
+    fn the_listed_rules_are_limited() {
         let verb = "v".repeat(MAX_MISSING_BYTES / 10);
         let given = [rule(json!([verb]), texts(1_000, "r"), json!([]))];
         let Ok(missing) = Missing::find(&[], &given) else {

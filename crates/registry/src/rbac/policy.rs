@@ -1,4 +1,4 @@
-//! All roles and bindings, put together for questions.
+//! The compiled roles and bindings.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use watchkeeper_meta::quote;
 use super::{Action, Decision, Rule};
 use crate::{User, metadata};
 
-/// The stored objects that rules come from.
+/// The stored roles and bindings.
 pub(super) struct Stored<'a> {
     pub(super) roles: &'a [Value],
     pub(super) cluster_roles: &'a [Value],
@@ -17,29 +17,29 @@ pub(super) struct Stored<'a> {
     pub(super) cluster_role_bindings: &'a [Value],
 }
 
-/// What a user may do.
+/// The rules of a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// The rules, the cluster's first.
+    /// The rules, those of cluster bindings first.
     pub rules: Vec<Rule>,
-    /// Why there may be more of them: roles that are bound and not there.
+    /// Bound roles that do not exist.
     pub missing: Vec<String>,
 }
 
-/// Every grant there is.
+/// All grants.
 #[derive(Debug, Default)]
 pub(super) struct Policy {
     cluster: Vec<Grant>,
     namespaces: HashMap<String, Vec<Grant>>,
 }
 
-/// A binding with the rules it gives.
+/// A binding and the rules of its role.
 #[derive(Debug)]
 struct Grant {
     /// `RoleBinding "readers/default" of Role "reader"`.
     binding: String,
     subjects: Vec<Subject>,
-    /// What is given, or which role is not there.
+    /// The rules, or the error of a missing role.
     rules: Result<Arc<[Rule]>, String>,
 }
 
@@ -50,7 +50,7 @@ enum Subject {
     ServiceAccount { namespace: String, name: String },
 }
 
-/// A role by its namespace, which is empty for those of the cluster, and its name.
+/// Roles by namespace, which is empty for cluster roles, and name.
 type Roles<'a> = HashMap<(&'a str, &'a str), Arc<[Rule]>>;
 
 impl Policy {
@@ -73,7 +73,7 @@ impl Policy {
         policy
     }
 
-    /// Whether a user may do something: the first rule that says so decides.
+    /// Decides whether a user may perform an action: the first matching rule allows it.
     pub(super) fn decide(&self, user: &User, action: Action<'_>) -> Decision {
         let namespace = match action {
             Action::Resource { namespace, .. } => namespace,
@@ -100,7 +100,7 @@ impl Policy {
         })
     }
 
-    /// Everything a user may do in a namespace.
+    /// All rules of a user in a namespace.
     pub(super) fn rules_of(&self, user: &User, namespace: &str) -> Rules {
         let mut found = Rules::default();
         for (grant, _) in self.grants(user, namespace) {
@@ -112,7 +112,7 @@ impl Policy {
         found
     }
 
-    /// The bindings that name a user, with the subject that does.
+    /// The bindings of a user, with the matching subject.
     fn grants<'a>(&'a self, user: &User, namespace: &str) -> impl Iterator<Item = (&'a Grant, &'a Subject)> {
         let here = self.namespaces.get(namespace).into_iter().flatten();
         self.cluster.iter().chain(here).filter_map(|grant| {
@@ -151,7 +151,7 @@ impl Grant {
     }
 }
 
-/// How Kubernetes says that a role is not there.
+/// Kubernetes' text for a missing role.
 pub(super) fn missing_role(kind: &str, name: &str) -> String {
     format!(
         "{}.{} {} not found",
@@ -162,7 +162,7 @@ pub(super) fn missing_role(kind: &str, name: &str) -> String {
 }
 
 impl Subject {
-    /// Reads a subject of a binding. A service account without a namespace is of the binding's.
+    /// Reads a subject of a binding. A service account without a namespace is in the binding's.
     fn read(subject: &Value, binding_namespace: &str) -> Option<Self> {
         let text = |field: &str| subject[field].as_str().unwrap_or_default();
         let name = text("name").to_owned();

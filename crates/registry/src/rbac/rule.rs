@@ -1,7 +1,7 @@
-//! One rule of a role: what it allows, and whether it covers another.
+//! A policy rule of a role: the actions it allows, and the rules it covers.
 //!
-//! A rule is short for a product: every verb on every resource of every group. It is never multiplied out; its parts
-//! are looked at one by one, by those who first ask how many there are.
+//! A rule stands for a product: every verb on every resource of every group. It is not expanded; callers that iterate
+//! over its parts check their number first.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use watchkeeper_meta::quote;
 
 use super::Action;
 
-/// One rule: every verb on every resource of every group it names, or every verb on every path.
+/// A rule: every verb on every resource of every group, or every verb on every path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     /// `get`, `*`.
@@ -19,7 +19,7 @@ pub struct Rule {
     pub api_groups: Vec<String>,
     /// `pods`, `pods/log`, `*/scale`, `*`.
     pub resources: Vec<String>,
-    /// The objects; all if there are none.
+    /// The object names; all if empty.
     pub resource_names: Vec<String>,
     /// `/healthz`, `/apis/*`.
     pub non_resource_urls: Vec<String>,
@@ -43,7 +43,7 @@ impl Rule {
         }
     }
 
-    /// Whether the rule allows something.
+    /// True if the rule allows an action.
     pub(crate) fn allows(&self, action: Action<'_>) -> bool {
         match action {
             Action::Resource {
@@ -82,7 +82,7 @@ impl Rule {
             })
     }
 
-    /// The rule in its smallest parts, one after the other: there may be as many as the product of its lists.
+    /// The parts of the rule: one verb on one object each. Their number is the product of its lists.
     pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         self.verbs.iter().flat_map(|verb| {
             let objects = self.objects().map(move |object| Part { verb, object });
@@ -119,8 +119,7 @@ impl Rule {
         self.verbs.len().saturating_mul(objects)
     }
 
-    /// Whether whoever has this rule has one part of another. Unlike a request, a part may itself say `*`, and nothing
-    /// but a `*` covers that.
+    /// True if this rule covers a part of another. Unlike a request, a part may contain `*`, which only `*` covers.
     pub(crate) fn covers(&self, part: Part<'_>) -> bool {
         names(&self.verbs, part.verb)
             && match part.object {
@@ -135,8 +134,8 @@ impl Rule {
             }
     }
 
-    /// Whether this rule covers every part of another, told list by list. Several rules may do so together where no
-    /// one does by itself.
+    /// True if this rule alone covers another, compared list by list. Several rules may cover it together even if
+    /// none does alone.
     pub(crate) fn covers_all_of(&self, other: &Self) -> bool {
         covers_texts(&self.verbs, &other.verbs)
             && covers_texts(&self.api_groups, &other.api_groups)
@@ -145,7 +144,7 @@ impl Rule {
             && other.non_resource_urls.iter().all(|it| self.names_path(it))
     }
 
-    /// A `*` is a name here like any other.
+    /// Here `*` is an ordinary name.
     fn covers_name(&self, name: Option<&str>) -> bool {
         self.resource_names.is_empty() || self.resource_names.iter().any(|mine| Some(mine.as_str()) == name)
     }
@@ -186,17 +185,17 @@ impl Rule {
     }
 }
 
-/// The smallest part of a rule: one verb on one object.
+/// A part of a rule: one verb on one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part<'a> {
     pub(crate) verb: &'a str,
     pub(crate) object: Object<'a>,
 }
 
-/// What a part of a rule is about.
+/// The object of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Object<'a> {
-    /// One resource of one group, of one name if the rule names some.
+    /// One resource of one group, with a name if the rule has names.
     Resource {
         group: &'a str,
         resource: &'a str,
@@ -207,7 +206,7 @@ pub(crate) enum Object<'a> {
 }
 
 impl Object<'_> {
-    /// A rule for this alone.
+    /// A rule for only this object.
     pub(crate) fn to_rule(self, verbs: &[&str]) -> Rule {
         let verbs = verbs.iter().map(|verb| (*verb).to_owned()).collect();
         match self {
@@ -230,7 +229,7 @@ impl Object<'_> {
         }
     }
 
-    /// The length of all its texts.
+    /// The total length of its texts.
     pub(crate) fn size(self) -> usize {
         match self {
             Self::Path(path) => path.len(),
@@ -243,7 +242,7 @@ impl Object<'_> {
     }
 }
 
-/// Texts as Go's `%q` prints a slice of them.
+/// Texts as Go's `%q` prints a slice.
 pub(crate) fn quoted(texts: &[String]) -> String {
     let texts: Vec<String> = texts.iter().map(|text| quote(text)).collect();
     format!("[{}]", texts.join(" "))
@@ -271,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_allows_what_it_names() {
+    fn a_rule_allows_the_actions_it_lists() {
         let check = |rule: &Rule, verb, resource, subresource, name, expected| {
             let action = Action::Resource {
                 verb,
@@ -298,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_named_whole_or_by_its_beginning() {
+    fn a_path_matches_exactly_or_by_prefix() {
         let check = |url: &str, path: &str, expected: bool| {
             let rule = Rule::read(&json!({"verbs": ["get"], "nonResourceURLs": [url]}));
             assert_eq!(
@@ -314,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_a_star_covers_a_star() {
+    fn only_a_star_covers_a_star() {
         let check = |mine: &Rule, theirs: &Rule, expected: bool| {
             let covered = theirs.parts().all(|part| mine.covers(part));
             assert_eq!(covered, expected, "{mine:?} {theirs:?}");

@@ -1,4 +1,4 @@
-//! Binding: a pod gets its node, once.
+//! Binding: assigns a pod to a node, once.
 
 use serde_json::{Value, json};
 use watchkeeper_kinds::{Part, builtin};
@@ -12,7 +12,7 @@ use crate::write::{Managed, Proposal, Target, Write};
 use crate::{Registry, metadata};
 
 impl Registry {
-    /// Binds a pod to the node that a `Binding` names. `name` is the pod's, if the path says it.
+    /// Binds a pod to the node in a `Binding`. `name` is the pod's name from the path, if it has one.
     pub async fn bind(
         &self,
         namespace: &str,
@@ -34,7 +34,7 @@ impl Registry {
         self.admit_posted(&pods, &BINDING, &mut binding, context).await?;
         let node = target(&binding)?;
         let now = timestamp(self.clock().now());
-        // The scheduler's word is nobody's field.
+        // Nobody becomes the manager of the scheduler's fields.
         let bind = |live: &Live| {
             let live = &live.value;
             let taken = live["spec"]["nodeName"].as_str().unwrap_or_default();
@@ -68,7 +68,7 @@ impl Registry {
     }
 }
 
-/// The node a binding names.
+/// The node of a binding.
 fn target(binding: &Value) -> Result<String, Status> {
     let path = FieldPath::new("target");
     let kind = binding["target"]["kind"].as_str().unwrap_or_default();

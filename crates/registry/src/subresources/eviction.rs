@@ -1,4 +1,4 @@
-//! Eviction: a delete that asks the pod's disruption budget first.
+//! Eviction: deletes a pod if its disruption budget permits it.
 
 use serde_json::{Value, json};
 use watchkeeper_kinds::{Part, builtin};
@@ -14,15 +14,15 @@ use crate::object::Live;
 use crate::write::{DeleteAdmission, Managed, Proposal, Target, Write, check_preconditions};
 use crate::{Registry, metadata};
 
-/// What a client hears whose pod must stay for now.
+/// The message of a refused eviction.
 const WOULD_VIOLATE: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
-/// How many pods a budget may lose before its controller has counted again.
+/// The limit on `disruptedPods`, until the controller has counted again.
 const MAX_DISRUPTED_PODS: usize = 2000;
-/// When to ask again while a budget has not been looked at yet.
+/// The `Retry-After` while the controller has not observed a budget yet.
 const RETRY_SECONDS: i32 = 10;
 
 impl Registry {
-    /// Deletes a pod if its disruption budget can spare it.
+    /// Evicts a pod if its disruption budget permits it.
     pub async fn evict(
         &self,
         namespace: &str,
@@ -39,7 +39,7 @@ impl Registry {
             Some(options) => DeleteOptions::from_json(options),
             None => Ok(DeleteOptions::default()),
         };
-        // The query may ask for a dry run, and so may the options within.
+        // A dry run can be requested in the query or in the body's options.
         context.dry_run |= read_options(&eviction)?.dry_run;
         let pods = self.builtin(&builtin::POD)?;
         eviction["metadata"]["namespace"] = json!(namespace);
@@ -55,18 +55,18 @@ impl Registry {
             let now = timestamp(self.clock().now());
             let mark = |live: &Live| {
                 check_preconditions(&pods, &live.value, &options)?;
-                Ok(condemned(&live.value, &now))
+                Ok(with_disruption_condition(&live.value, &now))
             };
             let marked = Write::unguarded(self, target, &context)
                 .change(mark)
                 .await?
                 .revision;
-            // Whoever wanted one version gone had it a moment ago; the newer one is our own doing.
+            // The condition changed the pod's version: a precondition on the old version moves to the new one.
             if let Some(wanted) = &mut options.preconditions.resource_version {
                 *wanted = marked.map(|revision| revision.to_string()).unwrap_or_default();
             }
         }
-        // Who judges deletions has judged the eviction.
+        // Admission of the eviction covers the deletion.
         Write::unguarded(self, target, &context)
             .delete(&options, DeleteAdmission::Skip)
             .await?;
@@ -83,7 +83,7 @@ impl Registry {
             let why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
             return Err(Status::failure(500, StatusReason::INTERNAL_ERROR, why));
         }
-        if is_ready(pod) || !lets_unready_go(&budget) {
+        if is_ready(pod) || !ignores_unready(&budget) {
             let now = timestamp(self.clock().now());
             let spend = |live: &Live| spent(&live.value, metadata::text(pod, "name"), &now);
             let name = metadata::text(&budget, "name");
@@ -93,7 +93,7 @@ impl Registry {
         Ok(())
     }
 
-    /// The budgets that count a pod.
+    /// The budgets that select a pod.
     async fn budgets_of(
         &self,
         budgets: &Definition,
@@ -124,8 +124,8 @@ impl Labels for PodLabels<'_> {
     }
 }
 
-/// The pod, saying why it goes.
-fn condemned(pod: &Value, now: &str) -> Proposal {
+/// The pod with the condition `DisruptionTarget`.
+fn with_disruption_condition(pod: &Value, now: &str) -> Proposal {
     let mut object = pod.clone();
     let conditions = &mut object["status"]["conditions"];
     if !conditions.is_array() {
@@ -147,7 +147,7 @@ fn condemned(pod: &Value, now: &str) -> Proposal {
     }
 }
 
-/// A pod that does not run, or is going already, is missed by nobody.
+/// False for a pod that does not run or is being deleted: it does not count.
 fn needs_budget(pod: &Value) -> bool {
     let phase = pod["status"]["phase"].as_str().unwrap_or_default();
     !matches!(phase, "Pending" | "Succeeded" | "Failed") && pod["metadata"]["deletionTimestamp"].is_null()
@@ -158,8 +158,8 @@ fn is_ready(pod: &Value) -> bool {
     conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// Whether a pod that is not ready may go without being counted.
-fn lets_unready_go(budget: &Value) -> bool {
+/// True if the budget does not count pods that are not ready.
+fn ignores_unready(budget: &Value) -> bool {
     let count = |name: &str| budget["status"][name].as_i64().unwrap_or_default();
     match budget["spec"]["unhealthyPodEvictionPolicy"].as_str() {
         Some("AlwaysAllow") => true,
@@ -167,7 +167,7 @@ fn lets_unready_go(budget: &Value) -> bool {
     }
 }
 
-/// The budget with one disruption less, and the pod noted that it was spent on.
+/// The budget with one disruption less, and the pod in `disruptedPods`.
 fn spent(budget: &Value, pod: &str, now: &str) -> Result<Proposal, Status> {
     let name = metadata::text(budget, "name");
     let count = |name: &str| budget["status"][name].as_i64().unwrap_or_default();

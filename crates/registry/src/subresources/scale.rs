@@ -1,4 +1,4 @@
-//! Scale: how many replicas a workload has, without the rest of it. A custom kind says where its numbers stand.
+//! The scale subresource: the replica count of a workload. A custom kind defines the paths of its counts.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ const API_VERSION: &str = "autoscaling/v1";
 const KIND: &str = "Scale";
 
 impl Registry {
-    /// How many replicas a workload has and is to have, as an `autoscaling/v1` Scale.
+    /// The scale of a workload, as an `autoscaling/v1` Scale.
     pub async fn scale(&self, definition: &Definition, namespace: &str, name: &str) -> Result<Value, Status> {
         scale_of(definition, &self.present(definition, namespace, name).await?)
     }
 
-    /// Says how many replicas a workload is to have.
+    /// Sets the replica count of a workload.
     pub async fn update_scale(
         &self,
         definition: &Arc<Definition>,
@@ -57,7 +57,7 @@ impl Registry {
         scale_of(&definition, &changed.to_value(&definition)?)
     }
 
-    /// Patches how many replicas a workload is to have.
+    /// Patches the scale of a workload.
     pub async fn patch_scale(
         &self,
         definition: &Arc<Definition>,
@@ -88,7 +88,7 @@ impl Registry {
                 .await?;
             return scale_of(&definition, &applied.object.to_value(&definition)?);
         }
-        // A Scale has no lists, so a strategic patch of one is a merge patch.
+        // A Scale has no lists, so a strategic merge patch equals a merge patch.
         let kind = match kind {
             PatchKind::Strategic => PatchKind::Merge,
             kind => kind,
@@ -108,8 +108,7 @@ impl Registry {
     }
 }
 
-/// Whether somebody has applied how many there are to be. Of a custom kind that is not asked: its number may stand
-/// anywhere.
+/// True if a manager has applied `spec.replicas`. Always false for a custom kind, whose count may be at any path.
 fn is_applied(definition: &Definition, live: &Value) -> bool {
     let managers = live["metadata"]["managedFields"].as_array();
     let owns = |manager: &Value| {
@@ -118,8 +117,8 @@ fn is_applied(definition: &Definition, live: &Value) -> bool {
     paths(definition).is_some() || managers.is_some_and(|managers| managers.iter().any(owns))
 }
 
-/// Refuses another number than there is, unless its writer insists. Whoever set the number without applying it is taken
-/// for somebody who wrote before anybody applied.
+/// Reports a conflict if the count changes, unless the apply is forced. A manager that did not apply counts as
+/// `before-first-apply`.
 fn refuse_another_number(live: &Value, wanted: &Value) -> Result<(), Status> {
     let wanted = &wanted["spec"]["replicas"];
     let live = live["spec"]["replicas"].as_i64().unwrap_or_default();
@@ -137,7 +136,7 @@ fn refuse_another_number(live: &Value, wanted: &Value) -> Result<(), Status> {
     Err(Status::apply_conflict(text, vec![cause]))
 }
 
-/// A workload as a Scale.
+/// The Scale of a workload.
 pub(crate) fn scale_of(definition: &Definition, workload: &Value) -> Result<Value, Status> {
     let mut identity = json!({});
     for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
@@ -172,12 +171,12 @@ pub(crate) fn scale_of(definition: &Definition, workload: &Value) -> Result<Valu
     Ok(scale)
 }
 
-/// Where a custom kind has its numbers.
+/// The scale paths of a custom kind.
 fn paths(definition: &Definition) -> Option<&ScalePaths> {
     definition.custom.as_ref()?.scale.as_ref()
 }
 
-/// What a custom object says at the paths of its kind. Its selector is a text already.
+/// The counts of a custom object. Its selector is a string already.
 fn custom_numbers(paths: &ScalePaths, object: &Value) -> Value {
     let number = |path: &JsonPath| path.first(object).and_then(Value::as_i64).unwrap_or_default();
     let selector = paths.selector.as_ref().and_then(|path| path.first(object));
@@ -190,7 +189,7 @@ fn custom_numbers(paths: &ScalePaths, object: &Value) -> Value {
     })
 }
 
-/// Says in an object how many replicas there are to be.
+/// Sets the replica count in an object.
 pub(crate) fn set_replicas(definition: &Definition, object: &mut Value, replicas: Value) {
     match paths(definition) {
         Some(paths) => paths.wanted.set(object, replicas),
@@ -198,7 +197,7 @@ pub(crate) fn set_replicas(definition: &Definition, object: &mut Value, replicas
     }
 }
 
-/// The object with the number of replicas that another has, and nothing else of it.
+/// The live object with the replica count of another; `None` if that has no count at the path of the kind.
 pub(crate) fn with_replicas_of(definition: &Definition, live: &Value, other: &Value) -> Option<Value> {
     let paths = paths(definition)?;
     let mut object = live.clone();
@@ -206,7 +205,7 @@ pub(crate) fn with_replicas_of(definition: &Definition, live: &Value, other: &Va
     Some(object)
 }
 
-/// The pods of a workload, as a query selects them. The oldest kind of workload selects by labels alone.
+/// The label selector as a query string. A ReplicationController's selector is a plain label map.
 fn selector_of(selector: &Value) -> Result<String, Status> {
     let is_selector = ["matchLabels", "matchExpressions"]
         .iter()
@@ -223,13 +222,13 @@ fn selector_of(selector: &Value) -> Result<String, Status> {
     Ok(parsed.map_err(Status::internal_error)?.to_string())
 }
 
-/// The workload with as many replicas as a Scale says.
+/// The workload with the replica count of a Scale.
 fn scaled(definition: &Definition, name: &str, live: &Value, scale: &Value) -> Result<Proposal, Status> {
     let replicas = scale["spec"]["replicas"].as_i64().unwrap_or_default();
     check(definition, name, replicas)?;
     let mut object = live.clone();
     set_replicas(definition, &mut object, json!(replicas));
-    // A Scale that names no version means the one that is there, also of kinds whose writers must name one.
+    // A Scale without a version applies to the current one, even for kinds that require a version on update.
     for identity in ["uid", "resourceVersion"] {
         if !metadata::text(scale, identity).is_empty() {
             object["metadata"][identity] = scale["metadata"][identity].clone();
@@ -241,7 +240,7 @@ fn scaled(definition: &Definition, name: &str, live: &Value, scale: &Value) -> R
     })
 }
 
-/// Refuses what a patch has made of a Scale if it is none any more.
+/// Rejects a patched Scale whose fields have wrong types.
 fn check_types(scale: &Value) -> Result<(), Status> {
     let schema = Schema::builtin();
     let known = schema
@@ -254,7 +253,7 @@ fn check_types(scale: &Value) -> Result<(), Status> {
     Err(Status::invalid(&GroupKind::new("", ""), "", &error.into()))
 }
 
-/// A Scale as text, its metadata in the order of the struct.
+/// A Scale as JSON, with its metadata in the order of the Go struct.
 fn in_order(scale: &Value) -> String {
     let names = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
     let known = names
@@ -271,7 +270,7 @@ fn in_order(scale: &Value) -> String {
     format!("{{{}}}", fields.join(","))
 }
 
-/// Refuses a number that none can be. Of a custom kind its own rules say so.
+/// Rejects a negative count. A custom kind's own schema validates it.
 fn check(definition: &Definition, name: &str, replicas: i64) -> Result<(), Status> {
     if replicas >= 0 || paths(definition).is_some() {
         return Ok(());
@@ -285,7 +284,7 @@ fn check(definition: &Definition, name: &str, replicas: i64) -> Result<(), Statu
     ))
 }
 
-/// What an applied Scale says of the workload itself. One that does not say how many says nothing.
+/// The workload configuration of an applied Scale. Without a count it is empty.
 fn configuration(definition: &Definition, name: &str, scale: &Value) -> Result<Value, Status> {
     if scale["kind"] != KIND {
         return Err(other_kind(scale));

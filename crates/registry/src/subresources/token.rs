@@ -1,6 +1,6 @@
-//! Token requests: a service account's word, signed, for a while.
+//! The token subresource: issues signed, expiring tokens of service accounts.
 //!
-//! What a token says is decided here. Who signs it, with which key, is not: that is the server's [`TokenIssuer`].
+//! The claims are decided here; the server's [`TokenIssuer`] signs them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,26 +25,26 @@ use watchkeeper_kinds::names;
 const GROUP: &str = "authentication.k8s.io";
 const API_VERSION: &str = "authentication.k8s.io/v1";
 const KIND: &str = "TokenRequest";
-/// What else is said of whoever shows a token begins with this.
+/// The prefix of a token user's extra attributes.
 const EXTRA: &str = "authentication.kubernetes.io/";
-/// Which token it was.
+/// The attribute with the token's id.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
-/// An hour, if the client does not say.
+/// The default lifetime: an hour.
 const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
 const MAX_SECONDS: i64 = 1 << 32;
-/// How long a token outlives the deletion of what it is bound to, while that is on its way out.
+/// The time a token stays valid after its bound object was marked for deletion.
 const LEEWAY_SECONDS: i64 = 60;
 
-/// Who signs tokens.
+/// Signs tokens.
 pub struct TokenIssuer<'a> {
-    /// The name tokens are issued under, which is also whom they are for if nobody says.
+    /// The issuer, which is also the default audience.
     pub name: &'a str,
-    /// How the signature is made, as a token's header calls it: `ES256`.
+    /// The algorithm in a token's header: `ES256`.
     pub algorithm: &'a str,
-    /// Which key signs.
+    /// The id of the signing key.
     pub key_id: &'a str,
-    /// Signs these bytes.
+    /// Signs bytes.
     pub sign: &'a (dyn Fn(&[u8]) -> Vec<u8> + Sync),
 }
 
@@ -59,7 +59,7 @@ impl fmt::Debug for TokenIssuer<'_> {
 }
 
 impl Registry {
-    /// Answers a `TokenRequest` for a service account.
+    /// Handles a `TokenRequest` for a service account.
     pub async fn request_token(
         &self,
         namespace: &str,
@@ -125,8 +125,8 @@ impl Registry {
         completed(request)
     }
 
-    /// Whom a token speaks of, given what it says, which somebody has checked to be signed and in time. A token is
-    /// void when its account, or what else it is bound to, is gone or was replaced.
+    /// The user of a token with these claims, whose signature and time were verified. `None` if the account or
+    /// another bound object was deleted or replaced.
     pub async fn token_holder(&self, claims: &Value) -> Option<User> {
         let private = &claims["kubernetes.io"];
         let namespace = private["namespace"].as_str()?;
@@ -145,9 +145,9 @@ impl Registry {
                 continue;
             };
             let uid = private[claim]["uid"].as_str();
-            // The node of a pod is told, not asked for: the pod goes with it.
-            let is_told = claim == "node" && private["pod"].is_object();
-            if !is_told && !self.is_there(kind, namespace, name, uid?).await {
+            // The node of a pod is informational: the token is bound to the pod.
+            let is_informational = claim == "node" && private["pod"].is_object();
+            if !is_informational && !self.is_there(kind, namespace, name, uid?).await {
                 return None;
             }
             if matches!(claim, "pod" | "node") {
@@ -169,7 +169,7 @@ impl Registry {
         })
     }
 
-    /// Whether an object is there, is the one that is meant, and has not been on its way out for long.
+    /// True if the object exists, has this uid, and was not marked for deletion long ago.
     async fn is_there(&self, kind: &'static Kind, namespace: &str, name: &str, uid: &str) -> bool {
         let Ok(definition) = self.builtin(kind) else {
             return false;
@@ -182,7 +182,7 @@ impl Registry {
         metadata::text(&found, "uid") == uid && !is_going
     }
 
-    /// What a token is bound to, in its own words: it is void when that is gone.
+    /// The claims that bind a token to an object.
     async fn bound_claims(
         &self,
         namespace: &str,
@@ -229,7 +229,7 @@ impl Registry {
         Ok(claims)
     }
 
-    /// Where a pod runs, if it does. Of a node that is gone only the name is known.
+    /// The node of a pod, if it is scheduled. If the node is gone, only its name is known.
     async fn node_claim(&self, pod: &Value) -> Result<Option<(&'static str, Value)>, Status> {
         let Some(name) = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty()) else {
             return Ok(None);
@@ -243,7 +243,7 @@ impl Registry {
     }
 }
 
-/// A request may say whose token it wants, if that is whom it is sent to.
+/// Rejects a request whose name or namespace is not the service account's.
 fn check_identity(request: &Value, namespace: &str, name: &str) -> Result<(), Status> {
     for (field, wanted) in [("name", name), ("namespace", namespace)] {
         let stated = metadata::text(request, field);
@@ -284,7 +284,7 @@ fn check_seconds(seconds: i64) -> Result<(), Status> {
     Err(Status::invalid(&request_kind(), "", &error.into()))
 }
 
-/// Three parts with dots between them: how it is signed, what it says, the signature.
+/// A JWT: header, claims, signature.
 fn signed(claims: &Value, issuer: &TokenIssuer<'_>) -> String {
     let header = json!({"alg": issuer.algorithm, "kid": issuer.key_id});
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
@@ -293,14 +293,14 @@ fn signed(claims: &Value, issuer: &TokenIssuer<'_>) -> String {
     format!("{said}.{signature}")
 }
 
-/// A request is not stored, yet it says who set its fields.
+/// Records managed fields in the answer, although a request is not stored.
 fn managed_fields(request: &Value, context: &WriteContext, now: Time) -> Result<Value, Status> {
     let schema = Schema::builtin();
     let known = schema
         .kind(API_VERSION, KIND)
         .ok_or_else(Status::path_not_found)?;
     let mut empty = empty_object(schema, known);
-    // Printed even when it is not there, so being there is nobody's doing.
+    // Present in every answer, so it belongs to no manager.
     empty["spec"]["boundObjectRef"] = Value::Null;
     let mut object = request.clone();
     let mut managers = Managers::of(&object).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The way to a webhook. Somebody else must know it: a registry has no network.
+//! The transport to webhooks. A server provides it: a registry has no network.
 
 use std::error::Error;
 use std::fmt;
@@ -7,24 +7,24 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
-/// What is to be sent, and where.
+/// A webhook request.
 #[derive(Debug)]
 pub struct WebhookCall<'c> {
-    /// `https://host:port/path?timeout=10s`. The certificate must be the host's.
+    /// `https://host:port/path?timeout=10s`. The certificate must be valid for the host.
     pub url: &'c str,
-    /// Where to connect, if not to the host and the port of the URL: `10.1.2.3:8443`.
+    /// The address to connect to, if it differs from that of the URL: `10.1.2.3:8443`.
     pub address: Option<&'c str>,
-    /// The authorities that may have signed the certificate, PEM; `None` for those that the system trusts.
+    /// The certificate authorities, PEM; `None` for those of the operating system.
     pub authorities: Option<&'c [u8]>,
-    /// How long all of it may take.
+    /// The time limit of the whole request.
     pub timeout: Duration,
     /// The review, as JSON.
     pub body: Bytes,
 }
 
-/// Carries reviews to webhooks.
+/// Sends reviews to webhooks.
 pub trait WebhookTransport: fmt::Debug + Send + Sync {
-    /// The body of the answer to a POST. An error says all that a reader of the refusal needs.
+    /// Sends a POST and returns the response body. The error text is shown to the user.
     fn post<'c>(
         &'c self,
         call: WebhookCall<'c>,

@@ -1,4 +1,4 @@
-//! Server-side apply: what a manager wants, merged into what is there.
+//! Server-side apply: merges a manager's configuration into the live object.
 
 use serde_json::Value;
 use watchkeeper_kinds::Part;
@@ -25,7 +25,7 @@ impl Write<'_> {
         self.apply(config, self.context.force).await
     }
 
-    /// Applies a configuration, to the object or to one part of it.
+    /// Applies a configuration to the object, or to one part of it.
     pub(crate) async fn apply(&mut self, config: Configuration<'_>, force: bool) -> Result<Written, Status> {
         let Configuration {
             value: mut config,
@@ -60,7 +60,7 @@ impl Write<'_> {
         let propose = |live: &Live| -> Result<Proposal, Status> {
             let applied = applier.apply(&live.value, live.managers.clone(), &config);
             let mut applied = applied.map_err(|error| refused(&definition, name, error))?;
-            untidy.map_or(Ok(()), |body| complain_of_repeated_keys(body, context))?;
+            untidy.map_or(Ok(()), |body| check_duplicate_keys(body, context))?;
             let difference = match &stated {
                 None => Some(applied.difference),
                 Some(stated) => {
@@ -76,7 +76,11 @@ impl Write<'_> {
         let missing = !self.is_there().await?;
         if missing && part == Part::Object {
             if !metadata::text(&config, "uid").is_empty() {
-                return Err(uid_of_nothing(&definition, name, metadata::text(&config, "uid")));
+                return Err(uid_of_missing_object(
+                    &definition,
+                    name,
+                    metadata::text(&config, "uid"),
+                ));
             }
             let nothing = Live {
                 value: empty_object(schema, root),
@@ -96,15 +100,15 @@ impl Write<'_> {
 
 /// The body of an apply.
 pub(crate) struct Configuration<'b> {
-    /// What it says; of a key that stands twice the last counts.
+    /// Its value; the last of duplicate keys counts.
     pub(crate) value: Value,
-    /// The body, unless it is JSON in which no key stands twice, as nearly all are.
+    /// The body, if it is not JSON or has duplicate keys, which is rare.
     pub(crate) untidy: Option<&'b [u8]>,
 }
 
-/// Reads the body of an apply.
+/// Decodes the body of an apply.
 pub(crate) fn read_configuration(patch: &[u8]) -> Result<Configuration<'_>, Status> {
-    // Most clients send JSON, which is YAML too, and much quicker to read.
+    // Most clients send JSON, which is valid YAML and much faster to decode.
     if let Ok(Body { value, duplicates }) = read_body(patch) {
         let untidy = (!duplicates.is_empty()).then_some(patch);
         return Ok(Configuration { value, untidy });
@@ -117,8 +121,8 @@ pub(crate) fn read_configuration(patch: &[u8]) -> Result<Configuration<'_>, Stat
     })
 }
 
-/// Refuses, or warns of, keys that stand twice. Reads the body once more: few are [untidy](Configuration::untidy).
-fn complain_of_repeated_keys(patch: &[u8], context: &WriteContext) -> Result<(), Status> {
+/// Rejects duplicate keys, or warns of them. Decodes the body again, which is rare ([`Configuration::untidy`]).
+fn check_duplicate_keys(patch: &[u8], context: &WriteContext) -> Result<(), Status> {
     if context.field_validation == FieldValidation::Ignore {
         return Ok(());
     }
@@ -129,18 +133,18 @@ fn complain_of_repeated_keys(patch: &[u8], context: &WriteContext) -> Result<(),
         let text = format!("error strict decoding patch: {}", to_json(&error));
         return Err(Status::bad_request(text));
     }
-    let complaints = error.to_go_string();
-    let (_, lines) = complaints.split_once('\n').unwrap_or(("", &complaints));
+    let strict_errors = error.to_go_string();
+    let (_, lines) = strict_errors.split_once('\n').unwrap_or(("", &strict_errors));
     lines.lines().for_each(|line| context.warnings.add(line.trim()));
     Ok(())
 }
 
-/// How Kubernetes says that YAML cannot be read.
+/// Kubernetes' text for a YAML error.
 fn to_json(error: &YamlError) -> String {
     format!("error converting YAML to JSON: {}", error.to_go_string())
 }
 
-/// Refuses what cannot be applied to objects of a kind.
+/// Rejects configurations that cannot be applied to the kind.
 fn check_configuration(definition: &Definition, config: &Value) -> Result<(), Status> {
     let is_other = text_of(config, "kind") != definition.resource.kind
         || text_of(config, "apiVersion") != definition.api_version;
@@ -156,7 +160,7 @@ fn check_configuration(definition: &Definition, config: &Value) -> Result<(), St
     Ok(())
 }
 
-/// What a client hears who applies an object of another kind.
+/// The error for a configuration of another kind.
 pub(crate) fn other_kind(config: &Value) -> Status {
     let version = text_of(config, "apiVersion");
     let (group, version) = version.split_once('/').unwrap_or(("", version));
@@ -168,7 +172,7 @@ fn text_of<'v>(config: &'v Value, field: &str) -> &'v str {
     config.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What a client hears whose configuration is not applied.
+/// The error for a configuration that cannot be applied.
 fn refused(definition: &Definition, name: &str, error: ApplyError) -> Status {
     match error {
         ApplyError::Conflicts(conflicts) => {
@@ -190,7 +194,7 @@ fn refused(definition: &Definition, name: &str, error: ApplyError) -> Status {
     }
 }
 
-fn uid_of_nothing(definition: &Definition, name: &str, uid: &str) -> Status {
+fn uid_of_missing_object(definition: &Definition, name: &str, uid: &str) -> Status {
     let why =
         format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
     Status::conflict(&definition.group_resource(), name, why)

@@ -1,4 +1,4 @@
-//! Creating an object: the body is completed by all phases and stored if the name is free.
+//! Create: completes the body and stores it if the name is free.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl Registry {
         })
     }
 
-    /// Lays the fields of an object that is answered and not kept to its writer, as is done for those that are.
+    /// Records managed fields on an object that is returned but not stored, as on a stored object.
     pub fn record_unstored(&self, resource: &Resource, object: &mut Value, manager: &str) {
         let schema = Schema::builtin();
         let api_version = resource.group_version_kind().api_version();
@@ -57,7 +57,7 @@ impl Registry {
         }
     }
 
-    /// What is wrong with an object in the form in which the server prints it, were it created.
+    /// The validation errors of an object in canonical form, if it were created.
     pub fn errors(&self, definition: &Definition, object: &Value) -> FieldErrors {
         let mut errors = metadata::errors(definition, object);
         errors.append(definition.errors(object));
@@ -67,7 +67,7 @@ impl Registry {
 }
 
 impl Write<'_> {
-    /// Creates an object that has been read.
+    /// Creates a decoded object.
     pub(crate) async fn create(&mut self, mut object: Value) -> Result<StoredObject, Status> {
         metadata::match_namespace(&self.definition, &mut object, self.namespace)?;
         metadata::drop_system_fields(&mut object);
@@ -82,8 +82,8 @@ impl Write<'_> {
         self.create_proposed(proposal).await
     }
 
-    /// Creates an object of the server's own. The rules for what clients may write do not bind it: a server may well be
-    /// at a loopback address, where no client may say that anything is.
+    /// Creates an object of the server itself, without validation: the server may listen on a loopback address, which
+    /// clients may not put into Endpoints.
     pub(crate) async fn create_unchecked(&mut self, mut object: Value) -> Result<(), Status> {
         metadata::match_namespace(&self.definition, &mut object, self.namespace)?;
         let now = timestamp(self.registry.clock().now());
@@ -94,7 +94,7 @@ impl Write<'_> {
         self.record_managers_in_versions(&mut draft).await?;
         self.prepare(&mut draft);
         self.canonicalize(&mut draft)?;
-        // If it is there, another server that shares the store was faster.
+        // If it exists, another server that shares the store created it.
         self.store_new(&draft).await.map(drop)
     }
 
@@ -115,7 +115,7 @@ impl Write<'_> {
             }
             let Some(prefix) = &draft.name_prefix else { break };
             metadata::of(&mut draft.object).insert("name".to_owned(), json!(names::generate(prefix)));
-            // Policies and webhooks see the final name. Boxed: a generated name is hardly ever taken.
+            // Policies and webhooks see the final name. Boxed: a generated name is rarely taken.
             Box::pin(self.admit_valid(&draft)).await?;
         }
         let name = metadata::text(&draft.object, "name");
@@ -158,7 +158,7 @@ impl Write<'_> {
         allocate::store(&mut self.guard.allocating, attempt, Status::is_timeout).await
     }
 
-    /// What a client hears whose name is taken.
+    /// The error for a taken name.
     async fn taken(&self, name: &str) -> Result<Status, Status> {
         let (definition, resource) = (&self.definition, self.definition.group_resource());
         let found = self
@@ -176,14 +176,14 @@ impl Write<'_> {
     }
 }
 
-/// The version a client gives to a new object. The store refuses it, as in Kubernetes; a dry run, which does not ask the
-/// store, shows it.
+/// The version a client sets on a new object. The store rejects it, as in Kubernetes; a dry run, which does not reach
+/// the store, returns it.
 fn stated_version(object: &Value) -> Option<Revision> {
     let number = metadata::text(object, "resourceVersion").parse().ok();
     number.filter(|number| *number > 0).map(Revision::new)
 }
 
-/// Who has set the fields of a new object: its writer, besides those whom the client has given.
+/// The managers of a new object: its writer, and those in the request.
 pub(super) fn managers_of_new(
     schema: &Schema,
     root: TypeId,

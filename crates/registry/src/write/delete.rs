@@ -1,8 +1,7 @@
-//! Deleting: at once, later, or not until others let go.
+//! Delete: removes an object, or marks it for deletion.
 //!
-//! An object goes at once if nothing keeps it. Finalizers keep it, and so do a pod's grace period and a
-//! namespace's content; then the delete only marks it, and the write that removes the last thing that keeps it
-//! removes the object.
+//! An object without finalizers, grace period or namespace content is removed at once. Otherwise the delete sets
+//! `deletionTimestamp`, and the write that removes the last of these removes the object.
 
 use std::sync::Arc;
 
@@ -22,20 +21,20 @@ use crate::list::List;
 use crate::object::{Live, StoredObject};
 use crate::{Registry, metadata};
 
-/// How often a delete is tried again when others change the object.
+/// The number of retries on conflict.
 const MAX_TRIES: usize = 100;
 
-/// What became of an object that was to be deleted.
+/// The result of a delete.
 #[derive(Clone, Debug)]
 pub enum Deletion {
-    /// It is gone; this was its last state.
+    /// Removed; this was the last state.
     Gone(StoredObject),
-    /// It is marked, and goes when nothing keeps it any longer.
+    /// Marked for deletion.
     Marked(StoredObject),
 }
 
 impl Deletion {
-    /// The object, gone or marked.
+    /// The object, removed or marked.
     pub fn object(&self) -> &StoredObject {
         match self {
             Self::Gone(object) | Self::Marked(object) => object,
@@ -62,7 +61,7 @@ impl Registry {
         })
     }
 
-    /// Deletes every object of a selection. The answer lists what was deleted; it is not one moment's state.
+    /// Deletes all selected objects. The returned list is not a snapshot of one revision.
     pub fn delete_collection<'a>(
         &'a self,
         definition: &'a Arc<Definition>,
@@ -79,7 +78,7 @@ impl Registry {
                 let (namespace, name) = (header.namespace.to_string(), header.name.to_string());
                 match self.delete(definition, &namespace, &name, options, context).await {
                     Ok(_) => {}
-                    // Someone else was faster.
+                    // Deleted by another request.
                     Err(status) if status.is_not_found() => {}
                     Err(status) => return Err(status),
                 }
@@ -89,17 +88,17 @@ impl Registry {
     }
 }
 
-/// Whether policies and webhooks admit a deletion.
+/// Controls admission of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeleteAdmission {
-    /// They are asked about the exact state that is deleted, again if it changes meanwhile.
+    /// Policies and webhooks review the exact state that is deleted, again if it changes.
     Check,
-    /// They admitted the request this deletion belongs to, or the server deletes on its own behalf.
+    /// They already admitted the request that causes this deletion, or the server deletes on its own behalf.
     Skip,
 }
 
 impl Write<'_> {
-    /// Deletes the object, whatever depends on it.
+    /// Deletes the object. Its dependents are left to the garbage collector.
     pub(crate) async fn delete(
         &mut self,
         options: &DeleteOptions,
@@ -132,7 +131,7 @@ impl Write<'_> {
         Err(Status::modified(&self.definition.group_resource(), self.name))
     }
 
-    /// Refuses a deletion that a policy or a webhook does not allow.
+    /// Rejects a deletion that a policy or a webhook denies.
     async fn admit_deletion(&mut self, live: &Live, options: &DeleteOptions) -> Result<(), Status> {
         self.registry
             .check_policies(AdmissionRequest {
@@ -143,13 +142,13 @@ impl Write<'_> {
             })
             .await?;
         match self.registry.may_call_webhooks(&self.definition, self.context) {
-            // In a box: every delete would keep room for it.
+            // Boxed: few deletes need it.
             true => Box::pin(self.call_webhooks_of_deletion(live, options)).await,
             false => Ok(()),
         }
     }
 
-    /// The object as the delete leaves it, if something keeps it.
+    /// The object with its deletion mark.
     fn marked(&self, live: &Value, options: &DeleteOptions) -> Result<Value, Status> {
         let (definition, now) = (&*self.definition, self.registry.clock().now());
         if definition.is(&builtin::CUSTOM_RESOURCE_DEFINITION) {
@@ -168,14 +167,14 @@ impl Write<'_> {
             }
         }
         if definition.is(&builtin::NAMESPACE) {
-            // It ends when it is empty, however long that takes.
+            // A namespace has no deadline: it ends when it is empty.
             fields.remove("deletionGracePeriodSeconds");
             new["status"]["phase"] = json!("Terminating");
         }
         definition.recanonicalized(new)
     }
 
-    /// Removes the object if nothing keeps it, and stores the mark otherwise.
+    /// Removes the object if nothing holds it, else stores the mark.
     async fn store_deletion(
         &self,
         stored: &StoredObject,
@@ -194,14 +193,14 @@ impl Write<'_> {
         };
         let live = &live.value;
         if definition.is_ready_to_go(&marked) {
-            // Pods are shown as they end, all others as they were.
+            // The last event of a pod shows its marked state, of other kinds the live one.
             let bytes = encoded;
             if self.context.dry_run {
                 return Ok(Deletion::Gone(object(bytes, expected)));
             }
-            // A pod is told to end before it is gone, even if it runs nowhere.
-            let is_told = definition.kind.graceful && marked != *live;
-            let expected = match is_told {
+            // A pod gets a MODIFIED event with its mark before DELETED, even if it is not scheduled.
+            let is_marked_first = definition.kind.graceful && marked != *live;
+            let expected = match is_marked_first {
                 true => {
                     store
                         .update(&key, bytes.clone(), expected, definition.kind.ttl)
@@ -228,7 +227,7 @@ impl Write<'_> {
     }
 }
 
-/// Whether a delete stores another state of the object, be it for a moment.
+/// True if the delete stores another state of the object, even briefly.
 fn is_stored_again(definition: &Definition, live: &Value, marked: &Value) -> bool {
     match definition.is_ready_to_go(marked) {
         true => definition.kind.graceful,
@@ -236,7 +235,7 @@ fn is_stored_again(definition: &Definition, live: &Value, marked: &Value) -> boo
     }
 }
 
-/// The definition of a kind that is to go: its objects go first.
+/// The status of a CustomResourceDefinition being deleted: its objects are deleted first.
 fn terminating(live: &Value, now: &str) -> Value {
     let mut new = live.clone();
     let fields = metadata::of(&mut new);
@@ -261,9 +260,9 @@ fn terminating(live: &Value, now: &str) -> Value {
     new
 }
 
-/// A pod that has been told to end, and has some time left.
+/// A pod marked for deletion, within its grace period.
 struct Pending {
-    /// When it must have ended.
+    /// The end of the grace period.
     end: Time,
     grace: i64,
 }
@@ -275,7 +274,7 @@ impl Pending {
         (grace > 0).then_some(Self { end, grace })
     }
 
-    /// The pod after another delete, which may only shorten the time it has, counted from the first.
+    /// The pod after another delete, which can only shorten the grace period, counted from the first.
     fn shortened(
         &self,
         definition: &Definition,
@@ -287,20 +286,20 @@ impl Pending {
             return Ok(live.clone());
         };
         let mut new = live.clone();
-        let told = Time {
+        let start = Time {
             seconds: self.end.seconds.saturating_sub(self.grace),
             nanos: self.end.nanos,
         };
-        set_end(metadata::of(&mut new), told, grace);
+        set_end(metadata::of(&mut new), start, grace);
         definition.recanonicalized(new)
     }
 }
 
-/// Notes when an object must have ended that was told so at a time.
-fn set_end(fields: &mut Map<String, Value>, told: Time, grace: i64) {
+/// Sets the end of the grace period, counted from `start`.
+fn set_end(fields: &mut Map<String, Value>, start: Time, grace: i64) {
     let end = Time {
-        seconds: told.seconds.saturating_add(grace),
-        nanos: told.nanos,
+        seconds: start.seconds.saturating_add(grace),
+        nanos: start.nanos,
     };
     fields.insert("deletionTimestamp".to_owned(), json!(timestamp(end)));
     fields.insert("deletionGracePeriodSeconds".to_owned(), json!(grace));
@@ -315,7 +314,7 @@ pub(crate) fn check_preconditions(
     let check = |wanted: &Option<String>, field: &str, label: &str, might: &str| {
         let found = metadata::text(live, field);
         match wanted {
-            // Namespaces have a store of their own in Kubernetes, and words of their own.
+            // Kubernetes handles namespaces separately, with another text.
             Some(wanted) if wanted != found && field == "uid" && definition.is(&builtin::NAMESPACE) => {
                 let why = format!(
                     "Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
@@ -357,7 +356,7 @@ pub(crate) fn check_preconditions(
     )
 }
 
-/// Kubernetes names the kind where other conflicts name the resource.
+/// In this conflict Kubernetes names the kind instead of the resource.
 fn definition_as_kind(definition: &Definition) -> watchkeeper_meta::GroupResource {
     let kind = definition.group_kind();
     watchkeeper_meta::GroupResource {
@@ -366,7 +365,7 @@ fn definition_as_kind(definition: &Definition) -> watchkeeper_meta::GroupResourc
     }
 }
 
-/// Whoever deletes an object without a word about its dependents may not expect them to stay.
+/// Warns of the kind's default treatment of dependents, if the options do not choose one.
 fn warn_of_orphans(definition: &Definition, options: &DeleteOptions, context: &WriteContext) {
     let says_nothing = options.propagation_policy.is_none() && options.orphan_dependents.is_none();
     if let Some(warning) = definition.kind.orphan_warning.filter(|_| says_nothing) {
@@ -374,7 +373,7 @@ fn warn_of_orphans(definition: &Definition, options: &DeleteOptions, context: &W
     }
 }
 
-/// Turns a propagation policy into the finalizer that carries it out.
+/// Sets the finalizer of a propagation policy.
 fn set_propagation(definition: &Definition, object: &mut Value, options: &DeleteOptions) {
     if !definition.kind.garbage_collected {
         return;
@@ -402,7 +401,7 @@ fn set_propagation(definition: &Definition, object: &mut Value, options: &Delete
     fields.insert("finalizers".to_owned(), Value::Array(finalizers));
 }
 
-/// How long the object may take to end. Only a pod that runs somewhere takes any time.
+/// The grace period. Only a pod that runs on a node has one.
 fn grace_seconds(definition: &Definition, live: &Value, options: &DeleteOptions) -> i64 {
     if !definition.kind.graceful {
         return 0;
@@ -417,12 +416,12 @@ fn grace_seconds(definition: &Definition, live: &Value, options: &DeleteOptions)
     at_least_a_second(seconds)
 }
 
-/// Kubernetes takes "less than nothing" for "as soon as can be", which is not the same as by force.
+/// Kubernetes treats a negative grace period as one second, not as forced deletion.
 fn at_least_a_second(seconds: i64) -> i64 {
     if seconds < 0 { 1 } else { seconds }
 }
 
-/// Whether a pod is on a node and has not ended.
+/// True if a pod is on a node and has not terminated.
 fn runs_somewhere(pod: &Value) -> bool {
     let is_bound = !pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
     is_bound && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
@@ -433,7 +432,7 @@ mod tests {
     use super::*;
     use watchkeeper_meta::GroupVersionResource;
 
-    /// What another delete makes of a pod that was told at noon to end within 30 s.
+    /// The pod after another delete; the first one, at noon, had a grace period of 30 s.
     fn check(grace_period_seconds: Option<i64>, expected: &str) {
         let definitions = Definition::builtin();
         let pods = GroupVersionResource::new("", "v1", "pods");
@@ -454,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn another_delete_can_only_shorten_what_is_left() {
+    fn another_delete_can_only_shorten_the_grace_period() {
         check(None, "2026-01-01T12:00:30Z 30");
         check(Some(60), "2026-01-01T12:00:30Z 30");
         check(Some(10), "2026-01-01T12:00:10Z 10");

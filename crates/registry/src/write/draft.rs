@@ -1,4 +1,4 @@
-//! What becomes of an object on its way to the store.
+//! The state of an object on its way to the store.
 
 use serde_json::Value;
 use watchkeeper_patch::managed_fields::Managers;
@@ -6,36 +6,36 @@ use watchkeeper_wire::difference::Difference;
 
 use crate::object::Live;
 
-/// What a write wants an object to become.
+/// The requested state of an object.
 pub(crate) struct Proposal {
     /// The new state.
     pub(crate) object: Value,
-    /// Who will manage its fields.
+    /// The managers of its fields.
     pub(crate) managed: Managed,
 }
 
-/// Who manages the fields of an object after a write.
+/// The managers of an object's fields after a write.
 pub(crate) enum Managed {
-    /// Whoever did, and the writer what it changed.
+    /// The previous managers, and the writer for the fields it changed.
     ByChange,
-    /// Whoever did: what is written is nobody's word.
+    /// The previous managers: the written fields belong to nobody.
     AsBefore,
-    /// Those whom the write has worked out.
+    /// The managers computed by the write.
     By(Managers),
 }
 
-/// The new state of an object, as far as it is complete.
+/// The new state of an object, between phases.
 pub(crate) struct Draft<'l> {
-    /// The object as it is; `None` if it is new.
+    /// The live object; `None` if it is new.
     pub(crate) live: Option<&'l Live>,
     pub(crate) object: Value,
     pub(crate) managers: Managers,
-    /// Whether the managers are known, so that the change is not laid to the writer.
+    /// True if the managers are final, so that the change is not attributed to the writer.
     pub(super) is_recorded: bool,
-    /// What the client says of managed fields, if it may.
+    /// The managed fields of the request, if it may set them.
     pub(super) given_managers: Option<Value>,
-    /// Where it differs from what is stored; everywhere if that is not known.
+    /// The difference from the stored object; everywhere if it is unknown.
     pub(super) difference: Difference,
-    /// What the name of a new object begins with, if the server is to make it up.
+    /// The `generateName` of a new object whose name the server generates.
     pub(super) name_prefix: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Says of every flow schema whether its priority level exists, as the controller of API priority and fairness does.
+//! Sets the condition `Dangling` of flow schemas, as the API Priority and Fairness controller does.
 
 use serde_json::{Value, json};
 use watchkeeper_kinds::{Part, builtin};
@@ -9,16 +9,16 @@ use crate::context::{WriteContext, timestamp};
 use crate::definition::Definition;
 use crate::{Registry, metadata};
 
-/// Who is said to have looked.
+/// The field manager of the conditions.
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 
-/// Whether a write of this resource may change what is said of flow schemas.
+/// True if a write of this resource can change the conditions.
 pub(super) fn are_affected_by(definition: &Definition) -> bool {
     definition.is(&builtin::FLOW_SCHEMA) || definition.is(&builtin::PRIORITY_LEVEL_CONFIGURATION)
 }
 
 impl Registry {
-    /// Brings the condition of every flow schema up to date.
+    /// Updates the condition of every flow schema.
     pub(crate) async fn settle_flow_schemas(&self) -> Result<(), Status> {
         let schemas = self.builtin(&builtin::FLOW_SCHEMA)?;
         let levels = self.builtin(&builtin::PRIORITY_LEVEL_CONFIGURATION)?;
@@ -65,7 +65,7 @@ fn condition(level: &str, is_there: bool) -> Value {
     }
 }
 
-/// The condition with its time; `None` if the schema says it already.
+/// The condition with its transition time; `None` if the schema has it already.
 fn changed(schema: &Value, mut condition: Value, now: &str) -> Option<Value> {
     let conditions = schema["status"]["conditions"].as_array().into_iter().flatten();
     let found = conditions

@@ -1,10 +1,9 @@
-//! What a write holds until its object is stored: the definition of its kind, and the right to give out addresses.
+//! The guard of a write, held until its object is stored: the definition of its kind, and the allocator's lock.
 //!
-//! Writes of custom objects and changes of their kinds are kept apart. What was written since a schema came into force is
-//! sent as it is stored, so nothing may be stored by an older schema after that; and a kind that is to go loses the objects
-//! that are there, so none may come after the look at them. A write therefore begins with the definition that is in force,
-//! which then stays until the object is stored. Kubernetes lets such a write end under the older schema, and prunes all
-//! that it reads.
+//! Writes of custom objects and changes of their kinds exclude each other. Objects written under the current schema
+//! are sent as stored, so no write under an older schema may follow; and a deleted kind loses its objects, so no
+//! object may be created after they were listed. A write therefore takes the current definition and holds it until
+//! the object is stored. Kubernetes lets such a write finish under the older schema, and prunes everything it reads.
 
 use std::sync::Arc;
 
@@ -16,24 +15,25 @@ use crate::Registry;
 use crate::allocate::Allocating;
 use crate::definition::Definition;
 
-/// When to try again what a change of its kind has kept from being stored.
+/// The `Retry-After` of a write that a change of its kind prevented.
 const RETRY_SECONDS: i32 = 1;
 
-/// What a write holds. One that is given up before its end may have been stored, and is acted upon all the same.
+/// The locks of a write. A cancelled write may have been stored; its consequences are still carried out.
 pub(crate) struct Guard<'r> {
     registry: &'r Registry,
-    /// Keeps definitions in force; nothing does for built-in kinds, which stay anyway.
-    in_force: Option<RwLockReadGuard<'r, ()>>,
-    /// Keeps others from giving out addresses, from when one was picked until the object is stored.
+    /// Prevents changes of definitions; `None` for built-in kinds.
+    definitions_lock: Option<RwLockReadGuard<'r, ()>>,
+    /// Prevents other allocations, from picking an address until the object is stored.
     pub(crate) allocating: Option<Allocating<'r>>,
-    /// Others have written meanwhile: somebody outside was asked.
-    has_let_go: bool,
-    /// What is served depends on it: it is of a definition, or maybe of the last object of a kind that is going.
+    /// The guard was released during a webhook call: others may have written.
+    was_released: bool,
+    /// The served kinds must be updated afterwards: the write concerns a definition, or possibly the last object of a
+    /// deleted kind.
     settles: bool,
 }
 
 impl<'r> Guard<'r> {
-    /// Keeps the definition of a custom kind in force, which is returned: it may be a later one than the given.
+    /// Takes the guard and returns the current definition, which may be newer than the given one.
     pub(super) async fn take(
         registry: &'r Registry,
         definition: &Arc<Definition>,
@@ -43,7 +43,7 @@ impl<'r> Guard<'r> {
         if !definition.is_custom() {
             return Ok((definition.clone(), guard));
         }
-        guard.in_force = Some(registry.catalog().keep_in_force().await);
+        guard.definitions_lock = Some(registry.catalog().lock_definitions().await);
         let resource = definition.resource.group_version_resource();
         let served = registry.catalog().find_custom(&resource);
         let served = served.ok_or_else(Status::path_not_found)?;
@@ -51,35 +51,35 @@ impl<'r> Guard<'r> {
         Ok((served, guard))
     }
 
-    /// Nothing is held, and nothing is to be done afterwards.
+    /// An empty guard, without follow-up work.
     pub(crate) fn nothing(registry: &'r Registry) -> Self {
         Self {
             registry,
-            in_force: None,
+            definitions_lock: None,
             allocating: None,
-            has_let_go: false,
+            was_released: false,
             settles: false,
         }
     }
 
-    /// Lets go of all that others may wait for, while somebody outside is asked: that can take as long as a request.
-    pub(crate) fn let_go(&mut self) {
-        self.in_force = None;
+    /// Releases all locks during a webhook call, which can take as long as a request.
+    pub(crate) fn release_locks(&mut self) {
+        self.definitions_lock = None;
         self.allocating = None;
-        self.has_let_go = true;
+        self.was_released = true;
     }
 
-    /// Whether others may have written since the write began, so that what was checked then must be checked again.
-    pub(crate) fn has_let_go(&self) -> bool {
-        self.has_let_go
+    /// True if the guard was released, so that earlier checks must be repeated.
+    pub(crate) fn was_released(&self) -> bool {
+        self.was_released
     }
 
-    /// Takes again what keeps the definition in force, unless it is not the one any more.
-    pub(crate) async fn take_again(&mut self, definition: &Definition) -> Result<(), Status> {
+    /// Takes the definition's lock again; an error if the definition has changed.
+    pub(crate) async fn retake(&mut self, definition: &Definition) -> Result<(), Status> {
         if !definition.is_custom() {
             return Ok(());
         }
-        self.in_force = Some(self.registry.catalog().keep_in_force().await);
+        self.definitions_lock = Some(self.registry.catalog().lock_definitions().await);
         let served = self
             .registry
             .catalog()
@@ -94,7 +94,7 @@ impl<'r> Guard<'r> {
         }
     }
 
-    /// Keeps others from giving out addresses, from now until the object is stored.
+    /// Takes the allocator's lock until the object is stored.
     pub(crate) async fn begin_allocation(&mut self) -> &Allocating<'r> {
         let held = match self.allocating.take() {
             Some(held) => held,
@@ -103,11 +103,11 @@ impl<'r> Guard<'r> {
         self.allocating.insert(held)
     }
 
-    /// The object is stored: acts upon that.
+    /// Releases the guard after the object is stored, and carries out the consequences.
     pub(super) async fn release(mut self) -> Result<(), Status> {
-        self.in_force = None;
+        self.definitions_lock = None;
         if self.settles {
-            // Rare and long: no other write makes room for it.
+            // Boxed: rare and large.
             Box::pin(self.registry.settle_custom_kinds()).await?;
             self.settles = false;
         }
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::{Body, Format, WriteContext};
 
-    /// Far more than it takes.
+    /// Far longer than necessary.
     const PATIENCE: Duration = Duration::from_secs(30);
 
     fn kind(plural: &str) -> GroupVersionResource {
@@ -164,7 +164,7 @@ mod tests {
         created.await.unwrap();
     }
 
-    /// A registry with a kind of objects.
+    /// A registry with a custom kind.
     async fn registry() -> (Registry, Arc<Definition>) {
         let registry = Registry::open(Store::memory(StoreOptions::default()))
             .await
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_schema_comes_into_force_when_the_writes_by_the_last_one_are_done() {
+    async fn a_schema_takes_effect_after_the_writes_under_the_previous_one() {
         let (registry, widgets) = registry().await;
         let (_, guard) = Guard::take(&registry, &widgets).await.unwrap();
         let mut defined = pin!(define(&registry, "gadgets"));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_definition_comes_into_force_if_its_writer_has_given_up() {
+    async fn a_definition_takes_effect_even_if_its_writer_is_cancelled() {
         let (registry, widgets) = registry().await;
         let (_, guard) = Guard::take(&registry, &widgets).await.unwrap();
         // It is stored, and waits for the other write.
@@ -197,6 +197,6 @@ mod tests {
             }
         };
         let served = tokio::time::timeout(PATIENCE, served).await;
-        served.expect("nobody has looked at the definition");
+        served.expect("the definition was not processed");
     }
 }

@@ -1,7 +1,7 @@
-//! An IPAddress for each cluster address that a service has: made with the service, gone with it.
+//! Maintains an IPAddress object for each cluster IP of a service: created and deleted with the service.
 //!
-//! Who has an address is known from the services ([`allocate`](crate::allocate)); these objects are there for those who
-//! read them. One that could not be written is written at the next start.
+//! Allocation is decided by the services ([`allocate`](crate::allocate)); these objects are for readers. One that
+//! could not be written is written at the next start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -15,13 +15,13 @@ use crate::allocate::addresses;
 use crate::context::WriteContext;
 use crate::{Registry, metadata};
 
-/// Who is said to have made them.
+/// The field manager of these objects.
 const MANAGER: &str = "kube-apiserver";
-/// Who looks after them, as their label says.
+/// The value of their `managed-by` label.
 const MANAGED_BY: &str = "ipallocator.k8s.io";
 
 impl Registry {
-    /// Does to IPAddresses what was done to a service. What fails is told in the log: the service is stored.
+    /// Creates and deletes the IPAddresses after a write of a service. Errors are only logged: the service is stored.
     pub(crate) async fn follow_service<'s>(&self, before: Option<&'s Value>, after: Option<&'s Value>) {
         let service = after.or(before).unwrap_or(&Value::Null);
         let of =
@@ -35,7 +35,7 @@ impl Registry {
         }
     }
 
-    /// Makes those that are missing, and removes those of services that are gone.
+    /// Creates missing IPAddresses, and deletes those without a service.
     pub(crate) async fn settle_ip_addresses(&self) -> Result<(), Status> {
         let services = self.all_values(&*self.builtin(&builtin::SERVICE)?).await?;
         let known = self.all_values(&*self.builtin(&builtin::IP_ADDRESS)?).await?;
@@ -80,7 +80,7 @@ impl Registry {
             WriteContext::by_server(MANAGER),
         );
         let target = Target::new(&definition, "", address, Part::Object);
-        // In a box: it is a write within a write.
+        // Boxed: it is a write within a write.
         match Box::pin(Write::unguarded(self, target, &context).create(object)).await {
             Err(status) if !status.is_already_exists() => Err(status),
             _ => Ok(()),

@@ -1,25 +1,24 @@
-//! A patch of labels, annotations or finalizers and of nothing else: what controllers write most, besides a status.
+//! The fast path for a patch of only labels, annotations or finalizers: the most frequent write of controllers
+//! besides status.
 //!
-//! Nobody looks at the rest of the object for it. The rest is as it was when it was checked, has its defaults, and
-//! belongs to whom it did; so it is neither read nor written, but copied around
-//! what is new ([`OpenMetadata`]):
+//! The rest of the object was validated and defaulted when it was written, and its managers do not change. It is
+//! neither decoded nor encoded, but copied around the new parts ([`OpenMetadata`]):
 //!
 //! ```text
-//! stored   names, uid… │ those of which the patch speaks │ managers │ spec, status, data…
+//! stored   names, uid… │        patched fields          │ managers │ spec, status, data…
 //!              ║                      ▼                                    ║
 //!              ║                    patch ▶ rules                          ║
 //!              ║                      ▼ ▶ managers                         ║
-//! new      names, uid… │ those of which the patch speaks │ managers │ spec, status, data…
+//! new      names, uid… │        patched fields          │ managers │ spec, status, data…
 //! ```
 //!
-//! To check the rest again would find nothing. It was checked by the rules of this program, and no rule of these kinds
-//! depends on anything that can change while the object does not, but for `allow_privileged`, with which this way is not
-//! gone. A store that was written by a program with laxer rules may hold what these would refuse; there Kubernetes lets
-//! pass what an update leaves alone, as far as its rules ratchet. Custom objects, whose rules do change, are not patched
-//! like this.
+//! Validating the rest again would find nothing: no rule of these kinds depends on anything that changes while the
+//! object does not, except `allow_privileged`, which disables the fast path. A store written under laxer rules may
+//! contain objects that would be rejected now; Kubernetes accepts those in an update too, as far as its rules
+//! ratchet. Custom objects, whose schemas change, are excluded.
 //!
-//! Behind this stands [`patch_whole`](Write::patch_whole), whose answer counts: it does all that is not usual, and
-//! every refusal. This way knows no errors but the store's: what the store may have done is not done a second time.
+//! [`patch_whole`](Write::patch_whole) handles all unusual cases and every rejection. This path returns only errors
+//! of the store, after which the write must not be repeated.
 
 use serde_json::Value;
 use watchkeeper_kinds::Part;
@@ -33,14 +32,13 @@ use super::open_metadata::OpenMetadata;
 use super::patch::{Patch, patched};
 use super::update::Failed;
 use crate::metadata;
-use crate::object::{METADATA_ALONE, StoredObject};
+use crate::object::{METADATA_ONLY, StoredObject};
 
-/// What such a patch may speak of, in order.
+/// The fields that may be patched, in order.
 const FIELDS: [&str; 3] = ["annotations", "finalizers", "labels"];
 
 impl Write<'_> {
-    /// Patches the object's metadata, if the patch is about nothing else and nothing is unusual about it. An error is the
-    /// store's.
+    /// Patches the object's metadata; `None` if the patch or the object is unusual. Errors are those of the store.
     pub(super) async fn patch_metadata(&self, patch: &Patch<'_>) -> Option<Result<StoredObject, Status>> {
         let (registry, definition) = (self.registry, &*self.definition);
         let (kind, patch) = (patch.kind, patch.value);
@@ -48,7 +46,7 @@ impl Write<'_> {
         if !is_usual || !is_about_metadata(kind, patch) {
             return None;
         }
-        // Policies and webhooks look at whole objects.
+        // Policies and webhooks need whole objects.
         if registry.may_call_webhooks(definition, self.context)
             || !registry.bound_policies().await.ok()?.is_empty()
         {
@@ -65,7 +63,7 @@ impl Write<'_> {
             return None;
         }
         let managers = self.managers_of(&open, &value, &changed)?;
-        // The times of managed fields alone are not worth a version.
+        // Changed times in managed fields alone do not make a new version.
         if changed.is_nowhere() && managers.is_same_but_for_times(&open.managers) && !self.is_stale(&stored) {
             return Some(Ok(stored));
         }
@@ -80,12 +78,12 @@ impl Write<'_> {
         }
     }
 
-    /// Who manages what when the object has changed to this value.
+    /// The managers after the object has changed to this value.
     fn managers_of(&self, open: &OpenMetadata<'_>, value: &Value, changed: &Difference) -> Option<Managers> {
         let definition = &*self.definition;
-        let (schema, root) = (&*definition.schema, (*METADATA_ALONE)?);
+        let (schema, root) = (&*definition.schema, (*METADATA_ONLY)?);
         let mut managers = open.managers.clone();
-        // An object that nobody was said to manage stays so until someone applies.
+        // An object without managers stays so until someone applies.
         if !managers.is_empty() {
             let now = self.registry.clock().now();
             let writer = self.context.writer(definition, Part::Object.subresource(), now);
@@ -96,7 +94,7 @@ impl Write<'_> {
     }
 }
 
-/// Whether a patch speaks of labels, annotations and finalizers alone.
+/// True if a patch concerns only labels, annotations and finalizers.
 fn is_about_metadata(kind: PatchKind, patch: &Value) -> bool {
     match kind {
         PatchKind::Merge | PatchKind::Strategic => {
@@ -115,19 +113,19 @@ fn is_about_metadata(kind: PatchKind, patch: &Value) -> bool {
     }
 }
 
-/// Whether a path leads into one of the [`FIELDS`], or to it.
+/// True if a path is one of the [`FIELDS`], or inside one.
 fn is_below_fields(path: &str) -> bool {
     field_of(path).is_some_and(|field| FIELDS.contains(&field))
 }
 
-/// The field of the metadata that a path leads into, or to.
+/// The metadata field of a path.
 fn field_of(path: &str) -> Option<&str> {
     let mut steps = path.split('/').skip(1);
     steps.next().filter(|step| *step == "metadata")?;
     steps.next()
 }
 
-/// Whether a patch that is about metadata is about this field, too. The others stay as they are.
+/// True if a metadata patch concerns this field.
 fn speaks_of(kind: PatchKind, patch: &Value, name: &str) -> bool {
     if kind != PatchKind::Json {
         return patch["metadata"].get(name).is_some();
@@ -137,8 +135,8 @@ fn speaks_of(kind: PatchKind, patch: &Value, name: &str) -> bool {
     paths.any(|path| path.as_str().and_then(field_of) == Some(name))
 }
 
-/// The metadata as the server prints it, without fields that are empty. `None` if one is not made of texts, which is for
-/// others to complain about.
+/// The metadata in canonical form, without empty fields. `None` if a field has a wrong type, which the general path
+/// reports.
 fn tidied(mut object: Value) -> Option<Value> {
     let metadata = object.get_mut("metadata")?.as_object_mut()?;
     let is_fine = |(name, field): (&String, &Value)| match field {
@@ -158,7 +156,7 @@ fn tidied(mut object: Value) -> Option<Value> {
     Some(object)
 }
 
-/// Whether an object has a label or an annotation with such a key.
+/// True if an object has a label or annotation whose key satisfies `is_such`.
 fn has_key(object: &Value, is_such: fn(&str) -> bool) -> bool {
     let keys = |name: &str| object["metadata"][name].as_object().into_iter().flatten();
     let mut keys = keys("labels").chain(keys("annotations"));
@@ -183,13 +181,13 @@ mod tests {
 
     const NAME: &str = "a";
 
-    /// A stopped clock: both ways write the same times.
+    /// A paused clock, so that both paths write the same times.
     fn stopped() -> Runtime {
         let mut runtime = runtime::Builder::new_current_thread();
         runtime.enable_time().start_paused(true).build().unwrap()
     }
 
-    /// What an object of a kind has besides metadata.
+    /// The fields of a kind besides metadata.
     fn rest(kind: &str) -> Value {
         let containers =
             json!([{"name": "main", "image": "web:1", "resources": {"limits": {"cpu": "1.50"}}}]);
@@ -210,7 +208,7 @@ mod tests {
     }
 
     impl Bench {
-        /// One for every kind that is patched like this.
+        /// One for every kind with the fast path.
         async fn all() -> Vec<Self> {
             let mut all = Vec::new();
             for definition in Definition::builtin() {
@@ -250,14 +248,14 @@ mod tests {
             Target::new(&self.definition, self.namespace(), NAME, Part::Object)
         }
 
-        /// Patches without writing, in both ways. Gives whether the quick one was taken.
+        /// Patches as a dry run on both paths and compares; returns true if the fast path applied.
         async fn compare(&self, kind: PatchKind, patch: &Value) -> bool {
             let (context, whole_context) = (writer(true), writer(true));
             let (definition, target) = (&self.definition, self.target());
             let read = Patch {
                 kind,
                 value: patch,
-                complaints: &[],
+                strict_errors: &[],
             };
             let quick = Write::unguarded(&self.registry, target, &context);
             let Some(quick) = quick.patch_metadata(&read).await else {
@@ -285,7 +283,7 @@ mod tests {
                 (kind, bytes.as_bytes()),
                 &context,
             );
-            // Many are refused, and change nothing.
+            // Many are rejected and change nothing.
             drop(written.await);
         }
     }
@@ -364,7 +362,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn both_ways_make_the_same_object(patches in prop::collection::vec(patch(), 1..6)) {
+        fn both_paths_make_the_same_object(patches in prop::collection::vec(patch(), 1..6)) {
             stopped().block_on(async {
                 for bench in Bench::all().await {
                     for (kind, patch) in &patches {
@@ -377,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_usual_is_done_the_quick_way() {
+    fn usual_patches_take_the_fast_path() {
         let patch = json!({"metadata": {"annotations": {"example.com/seen": "1"}}});
         stopped().block_on(async {
             let all = Bench::all().await;
@@ -388,9 +386,9 @@ mod tests {
         });
     }
 
-    /// A store that has failed may have done it all the same, and then a second try would do it twice.
+    /// A failed store may have stored the write; a repetition would write twice.
     #[test]
-    fn what_the_store_has_failed_to_do_is_not_tried_again() {
+    fn a_store_error_is_not_retried_on_the_general_path() {
         const LIMIT: usize = 64 << 10;
         let patch = json!({"metadata": {"annotations": {"example.com/seen": "x".repeat(LIMIT)}}});
         stopped().block_on(async {
@@ -405,7 +403,7 @@ mod tests {
             let patch = Patch {
                 kind: PatchKind::Merge,
                 value: &patch,
-                complaints: &[],
+                strict_errors: &[],
             };
             let write = Write::unguarded(&bench.registry, bench.target(), &context);
             assert!(matches!(write.patch_metadata(&patch).await, Some(Err(_))));
@@ -413,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn patches_of_anything_else_are_not() {
+    fn other_patches_take_the_general_path() {
         let check = |kind, patch: Value, expected| {
             assert_eq!(is_about_metadata(kind, &patch), expected, "{patch}");
         };

@@ -1,13 +1,12 @@
-//! A stored object, open where somebody writes on it: at its labels, annotations or finalizers, and at its managers.
+//! A stored object decoded only where a patch changes it: labels, annotations, finalizers and managed fields.
 //!
 //! ```text
 //! names, uid, times… │ labels │ annotations │ owners │ finalizers │ managers │ spec, status, data…
-//! ════ as stored ════│  each a value if it  │ stored │  likewise  │          │ ════ as stored ════
-//!                    │     is opened        │        │            │
+//! ════ as stored ════│     decoded only     │ stored │  likewise  │          │ ════ as stored ════
+//!                    │     if patched       │        │            │
 //! ```
 //!
-//! The rest is copied as it is, and no value is made of it. Whatever is not stored in this order, as Kubernetes stores
-//! it, is not opened here.
+//! The rest is copied as bytes. An object that is not stored in this order, that of Kubernetes, is not opened.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -19,37 +18,36 @@ use watchkeeper_wire::protobuf::header::object_meta::{
 };
 use watchkeeper_wire::protobuf::primitive::{Reader, WireType, field_len, put_bytes, put_tag, put_varint};
 
-/// Room for what a usual patch adds: a few annotations, and a manager.
+/// Space for what a usual patch adds: a few annotations, and a manager.
 const ADDED_BYTES: usize = 512;
 
-/// A stored object that is not being deleted, open where somebody writes on it.
+/// A stored object that is not being deleted, with its patched fields decoded.
 pub(crate) struct OpenMetadata<'s> {
-    /// An object with what is open in its metadata, and with nothing else.
+    /// An object with only the decoded fields.
     pub(crate) value: Value,
     pub(crate) managers: Managers,
     envelope: Envelope<'s>,
-    /// What comes before the labels.
+    /// The fields before the labels.
     head: &'s [u8],
     labels: Part<'s>,
     annotations: Part<'s>,
     owners: &'s [u8],
     finalizers: Part<'s>,
-    /// What comes behind the metadata.
+    /// The fields after the metadata.
     rest: &'s [u8],
 }
 
-/// What somebody may write on.
+/// A field that may be patched.
 enum Part<'s> {
-    /// Nobody does: as it is stored.
+    /// Not patched: the stored bytes.
     Closed(&'s [u8]),
-    /// In the value.
+    /// Decoded, in the value.
     Open,
 }
 
 impl<'s> OpenMetadata<'s> {
-    /// Opens a stored object at those of its labels, annotations and finalizers that somebody writes on; `None` if it is
-    /// being deleted, if a label or an annotation means something to the rules of its kind, or if it is not stored as all
-    /// are.
+    /// Opens the patched fields of a stored object. `None` if it is being deleted, if a label or annotation affects
+    /// the validation of its kind, or if its encoding is unusual.
     pub(crate) fn of(
         bytes: &'s [u8],
         opens: impl Fn(&str) -> bool,
@@ -92,7 +90,7 @@ impl<'s> OpenMetadata<'s> {
         })
     }
 
-    /// What is stored of the object with another value and other managers.
+    /// Encodes the object with another value and other managers.
     pub(crate) fn with(&self, value: &Value, managers: &Managers) -> Bytes {
         let room = self.envelope.raw.len() - self.rest.len() + ADDED_BYTES;
         let mut metadata = Vec::with_capacity(room);
@@ -115,7 +113,7 @@ impl<'s> OpenMetadata<'s> {
         self.closed(&metadata)
     }
 
-    /// The object with this metadata in the place of its own.
+    /// The object with this metadata instead of its own.
     fn closed(&self, metadata: &[u8]) -> Bytes {
         let length = field_len(metadata.len()) + self.rest.len();
         let mut bytes = Vec::with_capacity(length + 64);
@@ -135,7 +133,7 @@ fn is_empty(part: &Value) -> bool {
     }
 }
 
-/// Writes a map as Go does: an entry each, by ascending key.
+/// Encodes a map as Go does: one entry each, sorted by key.
 fn put_map(number: u32, map: &Value, out: &mut Vec<u8>) {
     for (key, value) in map.as_object().into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
@@ -152,7 +150,7 @@ fn put_texts(number: u32, list: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// The fields of a message, one after the other.
+/// Iterates over the fields of a message.
 struct Fields<'s> {
     message: &'s [u8],
     reader: Reader<'s>,
@@ -175,14 +173,14 @@ impl<'s> Fields<'s> {
         Some(field)
     }
 
-    /// All fields with this number that come next, unread.
+    /// All following fields with this number, undecoded.
     fn run(&mut self, number: u32) -> &'s [u8] {
         let start = self.reader.offset();
         while self.next(number).is_some() {}
         &self.message[start..self.reader.offset()]
     }
 
-    /// The fields before the labels, unread. They must say who the object is, and not that it is being deleted.
+    /// The fields before the labels, undecoded. They must contain name and uid, but no deletionTimestamp.
     fn head(&mut self) -> Option<&'s [u8]> {
         let (mut ahead, mut has_uid) = (self.reader.clone(), false);
         while let Some((number, wire_type)) = ahead.tag().ok()?
@@ -198,8 +196,8 @@ impl<'s> Fields<'s> {
         has_uid.then(|| &self.message[..self.reader.offset()])
     }
 
-    /// The map whose entries have this number: as it is stored, and as a value if it is to be opened. `None` if one of
-    /// its keys is not to be.
+    /// The map with this field number: its bytes, and its value if it is opened. `None` if one of its keys is
+    /// excluded.
     fn map(
         &mut self,
         number: u32,
@@ -221,7 +219,7 @@ impl<'s> Fields<'s> {
         Some((stored, map.map(Value::Object)))
     }
 
-    /// The texts that have this number: as they are stored, and as a value if they are to be opened.
+    /// The strings with this field number: their bytes, and their value if they are opened.
     fn texts(&mut self, number: u32, opens: bool) -> Option<(&'s [u8], Option<Value>)> {
         if !opens {
             return Some((self.run(number), None));
@@ -237,7 +235,7 @@ impl<'s> Fields<'s> {
         std::str::from_utf8(self.next(number)?).ok()
     }
 
-    /// Nothing, if all has been read.
+    /// `None` unless everything was read.
     fn end(&self) -> Option<()> {
         self.reader.is_empty().then_some(())
     }
@@ -252,7 +250,7 @@ mod tests {
     use crate::definition::Definition;
     use crate::object::StoredObject;
 
-    /// A pod with this metadata, as it is stored.
+    /// A stored pod with this metadata.
     fn stored(metadata: &Value) -> Bytes {
         let pods = GroupVersionResource::new("", "v1", "pods");
         let mut definitions = Definition::builtin().into_iter();
@@ -279,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_opened_and_closed_is_as_it_was() {
+    fn an_unchanged_object_is_encoded_to_equal_bytes() {
         let mut managed = metadata();
         managed["managedFields"] = json!([{
             "manager": "m",
@@ -309,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_usual_stays_closed() {
+    fn unusual_objects_are_not_opened() {
         let check = |name: &str, value: Value| {
             let mut metadata = metadata();
             metadata[name] = value;

@@ -1,4 +1,4 @@
-//! The part of an object that a write is about: the rest stays as it is.
+//! The part of an object that a write concerns; the rest keeps its live values.
 
 use serde_json::Value;
 use watchkeeper_kinds::Part;
@@ -7,7 +7,7 @@ use watchkeeper_wire::difference::Difference;
 use crate::definition::Definition;
 use crate::subresources::scale::with_replicas_of;
 
-/// Leaves everything that is not the written part as it is.
+/// Restores everything but the written part.
 pub(super) fn restrict(definition: &Definition, part: Part, new: &mut Value, live: &Value) {
     let only = |new: &mut Value, parent: &str, name: &str| {
         let taken = new[parent].get(name).cloned();
@@ -31,7 +31,7 @@ pub(super) fn restrict(definition: &Definition, part: Part, new: &mut Value, liv
     if let Some(conversion) = definition.conversion {
         conversion.keep(part, new, live);
     }
-    // A custom object's status is all that is written there, its labels are not.
+    // For a custom object's status, labels are not written either.
     if part == Part::Status && definition.is_custom() {
         let status = new.get("status").cloned();
         *new = live.clone();
@@ -69,7 +69,7 @@ pub(super) fn restrict(definition: &Definition, part: Part, new: &mut Value, liv
     }
 }
 
-/// Leaves of a pod's change what its containers may use.
+/// Restricts a pod's change to the resources of its containers.
 fn take_resources(new: &mut Value, live: &Value) {
     let wanted = std::mem::replace(new, live.clone());
     for list in ["containers", "initContainers"] {
@@ -85,7 +85,7 @@ fn take_resources(new: &mut Value, live: &Value) {
     }
 }
 
-/// Whether two states are the same, whatever version they have.
+/// True if two states are equal except for their versions.
 pub(super) fn is_same_but_for_version(live: &Value, new: &Value, difference: &Difference) -> bool {
     is_same_but_for(difference, live, new, |name| name != "metadata")
         && is_same(&live["metadata"], &new["metadata"], |name| {
@@ -93,7 +93,7 @@ pub(super) fn is_same_but_for_version(live: &Value, new: &Value, difference: &Di
         })
 }
 
-/// Whether the members of two objects that count are the same, given where the objects differed.
+/// True if the members that count are equal in two objects with a known difference.
 pub(super) fn is_same_but_for(
     difference: &Difference,
     live: &Value,
@@ -109,7 +109,7 @@ pub(super) fn is_same_but_for(
     }
 }
 
-/// Whether the members of two objects that count are the same.
+/// True if the members that count are equal in two objects.
 fn is_same(one: &Value, other: &Value, counts: impl Fn(&str) -> bool) -> bool {
     let (Some(members), Some(others)) = (one.as_object(), other.as_object()) else {
         return one == other;

@@ -1,4 +1,4 @@
-//! PATCH, on top of the same change that PUT makes. An apply has a file of its own ([`apply`](super::apply)).
+//! PATCH, based on the same change loop as PUT. For apply see [`apply`](super::apply).
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ use crate::definition::Definition;
 use crate::object::{Live, StoredObject};
 use crate::{Registry, metadata};
 
-/// A patch that has been read.
+/// A decoded patch.
 pub(super) struct Patch<'a> {
     pub(super) kind: PatchKind,
     pub(super) value: &'a Value,
-    /// What strict reading finds in the patch itself.
-    pub(super) complaints: &'a [String],
+    /// The errors of strict decoding in the patch itself.
+    pub(super) strict_errors: &'a [String],
 }
 
 impl Registry {
@@ -45,7 +45,7 @@ impl Registry {
             let target = Target::new(definition, namespace, name, part);
             let mut write = Write::begin(self, target, context).await?;
             let written = match kind {
-                // In a box, as the long way below: a small patch does not carry the room that they take.
+                // Boxed, like the general path below: small patches should not carry their state.
                 PatchKind::Apply => Box::pin(write.apply_body(patch)).await?,
                 kind => write.patch(kind, patch).await?,
             };
@@ -56,17 +56,17 @@ impl Registry {
 }
 
 impl<'r> Write<'r> {
-    /// Patches the object, by the short cut if that will do.
+    /// Patches the object, on the fast path if possible.
     async fn patch(&mut self, kind: PatchKind, patch: &[u8]) -> Result<Written, Status> {
         let patch = read_body(patch).map_err(|_| Status::bad_request("invalid JSON patch"))?;
         check_shape(kind, &patch.value)?;
-        let complaints = complaints(kind, &patch);
+        let strict_errors = strict_errors(kind, &patch);
         let patch = Patch {
             kind,
             value: &patch.value,
-            complaints: &complaints,
+            strict_errors: &strict_errors,
         };
-        let short_cut = match complaints.is_empty() {
+        let short_cut = match strict_errors.is_empty() {
             true => self.patch_metadata(&patch).await,
             false => None,
         };
@@ -80,7 +80,7 @@ impl<'r> Write<'r> {
         })
     }
 
-    /// Patches the object in a way that is right for every patch but an apply.
+    /// Patches the object on the general path, which handles every patch but an apply.
     pub(super) async fn patch_whole(&mut self, patch: &Patch<'_>) -> Result<StoredObject, Status> {
         let reader = self.reader();
         let propose = |live: &Live| {
@@ -99,7 +99,7 @@ impl<'r> Write<'r> {
         self.change(propose).await
     }
 
-    /// What takes the result of a patch for an object.
+    /// The decoder for the result of a patch.
     pub(super) fn reader(&self) -> PatchedReader<'r> {
         PatchedReader {
             definition: self.definition.clone(),
@@ -111,7 +111,7 @@ impl<'r> Write<'r> {
     }
 }
 
-/// Takes what a patch has made for an object again.
+/// Decodes the result of a patch.
 pub(super) struct PatchedReader<'r> {
     pub(super) definition: Arc<Definition>,
     namespace: &'r str,
@@ -121,8 +121,8 @@ pub(super) struct PatchedReader<'r> {
 }
 
 impl PatchedReader<'_> {
-    /// The object, in the server's form and with its defaults. Where it differs from the live object may be known. A patch
-    /// that is given is quoted if its result is no object of the kind; an apply is not.
+    /// The object in canonical form, with defaults. `difference` is that from the live object, if known. If the
+    /// result is invalid, the error quotes `patch`, if given; an apply is not quoted.
     pub(super) fn read(
         &self,
         mut patched: Value,
@@ -137,9 +137,11 @@ impl PatchedReader<'_> {
             Status::invalid(&GroupKind::new("", ""), "", &error.into())
         };
         let is_strategic = patch.is_some_and(|patch| patch.kind == PatchKind::Strategic);
-        let mut complaints = patch.map(|patch| patch.complaints.to_vec()).unwrap_or_default();
+        let mut strict_errors = patch
+            .map(|patch| patch.strict_errors.to_vec())
+            .unwrap_or_default();
         if patch.is_some() && !is_strategic && !definition.is_custom() {
-            complaints.extend(unversioned(&mut patched));
+            strict_errors.extend(unversioned(&mut patched));
         }
         if !is_strategic {
             same_kind(definition, &patched).map_err(unfit)?;
@@ -156,12 +158,17 @@ impl PatchedReader<'_> {
             })
         })?;
         self.context.emptied.set(read.emptied);
-        complaints.extend(read.unknown.iter().map(ToString::to_string));
+        strict_errors.extend(read.unknown.iter().map(ToString::to_string));
         match self.context.field_validation {
-            FieldValidation::Strict if !complaints.is_empty() => {
-                return Err(unfit(format!("strict decoding error: {}", complaints.join(", "))));
+            FieldValidation::Strict if !strict_errors.is_empty() => {
+                return Err(unfit(format!(
+                    "strict decoding error: {}",
+                    strict_errors.join(", ")
+                )));
             }
-            FieldValidation::Warn => complaints.iter().for_each(|text| self.context.warnings.add(text)),
+            FieldValidation::Warn => strict_errors
+                .iter()
+                .for_each(|text| self.context.warnings.add(text)),
             _ => {}
         }
         let mut object = read.value;
@@ -174,13 +181,12 @@ impl PatchedReader<'_> {
     }
 }
 
-/// The result of a patch as Kubernetes quotes it, or what it quotes instead. It is worked out anew: nearly all patches are
-/// fit.
+/// The text that Kubernetes quotes for an invalid result. Computed again, because nearly all results are valid.
 fn quoted_result(definition: &Definition, patch: &Patch<'_>, live: &Live) -> String {
     let (schema, root) = (&*definition.schema, definition.type_id);
     let result = || patched(definition, patch.kind, live.whole(), patch.value).unwrap_or_default();
     if definition.is_custom() && patch.kind != PatchKind::Strategic {
-        // Custom objects are maps to Kubernetes, sorted by name throughout.
+        // For Kubernetes custom objects are maps, sorted by name throughout.
         return go_json(&result());
     }
     match patch.kind {
@@ -190,11 +196,11 @@ fn quoted_result(definition: &Definition, patch: &Patch<'_>, live: &Live) -> Str
     }
 }
 
-/// Whether a patch changes managed fields, or asks for them. They are added to the object only for those that do.
+/// True if a patch changes or tests managed fields. Only for those they are added to the object.
 fn speaks_of_managed_fields(kind: PatchKind, patch: &Value) -> bool {
     const NAME: &str = "managedFields";
     if kind != PatchKind::Json {
-        // Directives of a strategic patch have the name in theirs.
+        // The names of strategic merge directives contain that of their field.
         let mut fields = patch["metadata"].as_object().into_iter().flatten();
         return fields.any(|(name, _)| name.ends_with(NAME));
     }
@@ -207,8 +213,8 @@ fn speaks_of_managed_fields(kind: PatchKind, patch: &Value) -> bool {
     })
 }
 
-/// What strict reading finds in a patch itself.
-fn complaints(kind: PatchKind, patch: &watchkeeper_wire::canonical::Body) -> Vec<String> {
+/// The errors of strict decoding in a patch itself.
+fn strict_errors(kind: PatchKind, patch: &watchkeeper_wire::canonical::Body) -> Vec<String> {
     let duplicates = patch.duplicates.iter().map(ToString::to_string);
     if kind != PatchKind::Json {
         return duplicates.collect();
@@ -220,7 +226,7 @@ fn complaints(kind: PatchKind, patch: &watchkeeper_wire::canonical::Body) -> Vec
         .collect()
 }
 
-/// Without a version, Go takes an object for one of its internal structs, which have no fields by these names.
+/// Without a version, Go decodes an object into an internal struct, which has no fields with these names.
 fn unversioned(patched: &mut Value) -> Vec<String> {
     let Some(fields) = patched.as_object_mut() else {
         return Vec::new();
@@ -236,7 +242,7 @@ fn unversioned(patched: &mut Value) -> Vec<String> {
     unknown
 }
 
-/// Refuses an object that says it is of another kind.
+/// Rejects an object that states another kind.
 fn same_kind(definition: &Definition, patched: &Value) -> Result<(), String> {
     let text = |name: &str| {
         patched
@@ -253,7 +259,7 @@ fn same_kind(definition: &Definition, patched: &Value) -> Result<(), String> {
     }
 }
 
-/// A patch cannot mean another object by a uid, as a PUT can; it would change the uid.
+/// A different uid in a patch is a change of the uid; in a PUT it means another object.
 fn same_uid(definition: &Definition, live: &Value, patched: &Value) -> Result<(), Status> {
     let (uid, stated) = (metadata::text(live, "uid"), metadata::text(patched, "uid"));
     if stated.is_empty() || stated == uid {
@@ -267,13 +273,13 @@ fn same_uid(definition: &Definition, live: &Value, patched: &Value) -> Result<()
     )
 }
 
-/// Refuses a patch of the wrong JSON type, in Go's words.
+/// Rejects a patch of the wrong JSON type, with Go's error text.
 pub(crate) fn check_shape(kind: PatchKind, patch: &Value) -> Result<(), Status> {
     let (fits, wanted) = match kind {
         PatchKind::Json => (patch.is_array(), "[]handlers.jsonPatchOp"),
         _ => (patch.is_object(), "map[string]interface {}"),
     };
-    // Go reads null into anything.
+    // Go decodes null into any type.
     if fits || patch.is_null() {
         return Ok(());
     }
@@ -317,7 +323,7 @@ pub(crate) fn patched(
     }
 }
 
-/// All that Kubernetes says about a JSON patch that does not apply.
+/// Kubernetes' error for a JSON patch that does not apply.
 fn rejected() -> Status {
     let text = "the server rejected our request due to an error in our request";
     let mut status = Status::failure(422, StatusReason::INVALID, text);
@@ -332,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn managed_fields_are_added_for_patches_that_speak_of_them() {
+    fn managed_fields_are_added_for_patches_that_concern_them() {
         let check = |kind, patch: Value, speaks| {
             assert_eq!(speaks_of_managed_fields(kind, &patch), speaks, "{patch}");
         };

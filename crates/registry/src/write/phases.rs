@@ -1,5 +1,4 @@
-//! The phases of a write, in the order in which [`Write::complete`] goes through them. Where a new object is treated
-//! otherwise than a changed one, the phase says so.
+//! The phases of a write, in the order of [`Write::complete`]. Each states where new and changed objects differ.
 
 use serde_json::{Value, json};
 use watchkeeper_kinds::{Generation, Part, builtin};
@@ -16,7 +15,7 @@ use crate::context::{accept, timestamp};
 use crate::metadata::{self, Repeated};
 use crate::object::Live;
 
-/// How often managed fields are worked out again because something was not converted yet.
+/// The limit on repeated computations of managed fields because of missing conversions.
 pub(super) const MAX_ROUNDS: usize = 8;
 
 impl Write<'_> {
@@ -28,7 +27,7 @@ impl Write<'_> {
         }
     }
 
-    /// A proposal to begin with.
+    /// The draft of a proposal.
     pub(super) fn draft<'l>(&self, live: Option<&'l Live>, proposal: Proposal) -> Draft<'l> {
         let Proposal { mut object, managed } = proposal;
         let given = metadata::take_managed_fields(&mut object);
@@ -50,19 +49,19 @@ impl Write<'_> {
         }
     }
 
-    /// Of some parts of a pod, Kubernetes notes who wanted what, whether it can be had there or not.
-    fn notes_all_that_is_wanted(&self) -> bool {
+    /// True for pod subresources where Kubernetes records managed fields even of fields that are then reset.
+    fn records_reset_fields(&self) -> bool {
         matches!(self.part, Part::Resize | Part::EphemeralContainers)
     }
 
     /// Restores the parts of the live object that this request does not write.
     pub(super) fn keep_the_rest(&self, draft: &mut Draft<'_>) {
         let Some(live) = draft.live else { return };
-        if !self.notes_all_that_is_wanted() {
+        if !self.records_reset_fields() {
             restrict(&self.definition, self.part, &mut draft.object, &live.value);
         }
         metadata::keep(&mut draft.object, &live.value);
-        // What a part of the stored version becomes in this one is the writer's too.
+        // Fields that the conversion derives from a stored part belong to the writer too.
         if let Some(conversion) = self.definition.conversion {
             let object = std::mem::take(&mut draft.object);
             draft.object = conversion.to_served(conversion.to_stored(object));
@@ -81,12 +80,12 @@ impl Write<'_> {
             None => self.record_new(draft),
             Some(live) => self.record_change(draft, live),
         }
-        if let (true, Some(live)) = (self.notes_all_that_is_wanted(), draft.live) {
+        if let (true, Some(live)) = (self.records_reset_fields(), draft.live) {
             restrict(&self.definition, self.part, &mut draft.object, &live.value);
         }
     }
 
-    /// As [`Self::record_managers`], again for as long as it asks a webhook for objects in other versions.
+    /// Like [`Self::record_managers`], repeated while webhook conversions are missing.
     pub(super) async fn record_managers_in_versions(&mut self, draft: &mut Draft<'_>) -> Result<(), Status> {
         if self.ledger.is_none() {
             self.record_managers(draft);
@@ -103,7 +102,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// A new object is its writer's, as far as it is kept.
+    /// The writer of a new object manages all fields that are stored.
     fn record_new(&self, draft: &mut Draft<'_>) {
         let definition = &self.definition;
         let writer = self.context.writer(definition, "", self.registry.clock().now());
@@ -120,7 +119,7 @@ impl Write<'_> {
         }
     }
 
-    /// What has changed is the writer's. An object that nobody was said to manage stays so until someone applies.
+    /// The writer manages the changed fields. An object without managers stays so until someone applies.
     fn record_change(&self, draft: &mut Draft<'_>, live: &Live) {
         if draft.managers.is_empty() {
             return;
@@ -145,7 +144,7 @@ impl Write<'_> {
         let (registry, definition) = (self.registry, &self.definition);
         match draft.live {
             None => {
-                self.check_kind_stays(&draft.object)?;
+                self.check_kind_is_not_terminating(&draft.object)?;
                 registry
                     .admit_create(definition, self.namespace, &mut draft.object, self.context)
                     .await
@@ -158,12 +157,12 @@ impl Write<'_> {
         }
     }
 
-    /// Refuses a new object of a kind that is to go.
-    fn check_kind_stays(&self, object: &Value) -> Result<(), Status> {
+    /// Rejects a new object of a kind that is being deleted.
+    fn check_kind_is_not_terminating(&self, object: &Value) -> Result<(), Status> {
         if !self.definition.is_terminating() {
             return Ok(());
         }
-        // The name is made up later.
+        // The name is generated later.
         let name = match metadata::text(object, "name") {
             "" => metadata::text(object, "generateName"),
             name => name,
@@ -172,15 +171,15 @@ impl Write<'_> {
         Err(Status::forbidden(&self.definition.group_resource(), name, why))
     }
 
-    /// Whether webhooks may want to see the write.
+    /// True if webhooks may match the write.
     fn may_call_webhooks(&self) -> bool {
         self.part != Part::Whole && self.registry.may_call_webhooks(&self.definition, self.context)
     }
 
-    /// Calls mutating webhooks, then drops owner references they repeated.
+    /// Calls mutating webhooks, then removes duplicate owner references.
     pub(super) async fn call_mutating_webhooks(&mut self, draft: &mut Draft<'_>) -> Result<(), Status> {
         if self.may_call_webhooks() {
-            // In a box: no other write makes room for it.
+            // Boxed: few writes need it.
             match draft.live {
                 None => Box::pin(self.mutate_new(draft)).await?,
                 Some(live) => {
@@ -196,7 +195,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// Says what only the server says, and resets what the client may not set or change.
+    /// Sets server-owned fields, and resets fields the client may not set or change.
     pub(super) fn prepare(&self, draft: &mut Draft<'_>) {
         let definition = &self.definition;
         let now = timestamp(self.registry.clock().now());
@@ -214,7 +213,7 @@ impl Write<'_> {
         }
     }
 
-    /// Gives a service the addresses and ports it asks for or needs.
+    /// Allocates the addresses and ports of a service.
     pub(super) async fn allocate(&mut self, draft: &mut Draft<'_>) -> Result<(), Status> {
         if !self.definition.is(&builtin::SERVICE) || self.part != Part::Object {
             return Ok(());
@@ -226,7 +225,7 @@ impl Write<'_> {
             .await
     }
 
-    /// Brings the object into the form in which the server prints it, where it differs from what is stored.
+    /// Restores the canonical form where the object differs from the stored one.
     pub(super) fn canonicalize(&self, draft: &mut Draft<'_>) -> Result<(), Status> {
         if let Some(live) = draft.live {
             draft.difference = Difference::between(live.canonical(&self.definition), &draft.object);
@@ -238,7 +237,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// One more if anything but metadata and status changed, or a label that means as much.
+    /// Increments the generation if anything but metadata and status changed, or a label with the same effect.
     pub(super) fn count_generation(&self, draft: &mut Draft<'_>) {
         let (definition, counted) = (&self.definition, self.definition.kind.generation);
         let Some(live) = draft.live.map(|live| &live.value) else {
@@ -247,7 +246,7 @@ impl Write<'_> {
         if counted == Generation::None || self.part == Part::Whole {
             return;
         }
-        // A custom kind without a status of its own may have a field of that name.
+        // A custom kind without the status subresource may have a field `status`.
         let has_status = !definition.is_custom() || definition.has_status();
         let is_spec = |name: &str| name != "metadata" && !(name == "status" && has_status);
         let new = &mut draft.object;
@@ -260,7 +259,7 @@ impl Write<'_> {
         }
     }
 
-    /// A pod is resized on its node, which must be there.
+    /// Rejects a resize if the pod's node does not exist.
     pub(super) async fn admit_resize(&self, draft: &Draft<'_>) -> Result<(), Status> {
         match (self.part, draft.live) {
             (Part::Resize, Some(live)) => {
@@ -272,11 +271,11 @@ impl Write<'_> {
         }
     }
 
-    /// Refuses an object that is not valid, with all that is wrong with it.
+    /// Validates the object; the error lists all field errors.
     pub(super) fn validate(&self, draft: &Draft<'_>) -> Result<(), Status> {
         let (definition, object) = (&self.definition, &draft.object);
         let mut errors = self.errors_of(object, draft);
-        // Maps that came empty are shown as they came, if nothing else is wrong with them.
+        // Maps that were sent empty are shown so, if that does not change the errors.
         if !errors.is_empty()
             && let Some(shown) = self.context.emptied.shown_in(object)
         {
@@ -307,8 +306,8 @@ impl Write<'_> {
         errors
     }
 
-    /// Runs validating admission on a valid object: plugins, policies, webhooks. If the guard was released for a webhook,
-    /// the namespace and the allocation are checked again.
+    /// Runs validating admission on a valid object: plugins, policies, webhooks. If the guard was released, the
+    /// namespace and the allocation are checked again.
     pub(super) async fn admit_valid(&mut self, draft: &Draft<'_>) -> Result<(), Status> {
         let (registry, context) = (self.registry, self.context);
         let (object, live) = (&draft.object, draft.live.map(|live| &live.value));
@@ -317,7 +316,7 @@ impl Write<'_> {
                 let definition = &self.definition;
                 registry
                     .authorizer()
-                    .check_right_to_create(definition, object, context)
+                    .check_create_permission(definition, object, context)
                     .await?;
                 registry
                     .admit_created(definition, self.namespace, object, context)
@@ -332,7 +331,7 @@ impl Write<'_> {
         if self.may_call_webhooks() && Box::pin(self.call_validating_webhooks(draft)).await? {
             self.confirm_allocation(draft).await?;
         }
-        if live.is_none() && self.guard.has_let_go() && self.definition.is_namespaced() {
+        if live.is_none() && self.guard.was_released() && self.definition.is_namespaced() {
             let name = metadata::text(object, "name");
             registry
                 .check_namespace(&self.definition, self.namespace, name)
@@ -341,7 +340,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// Makes sure that nobody was given what was picked for a service while others were waited for.
+    /// Checks that the allocated values are still free after the guard was released.
     async fn confirm_allocation(&mut self, draft: &Draft<'_>) -> Result<(), Status> {
         if !self.definition.is(&builtin::SERVICE) || self.part != Part::Object {
             return Ok(());
@@ -351,11 +350,11 @@ impl Write<'_> {
         let again = allocating
             .allocate(&self.definition, &mut draft.object.clone(), own, false)
             .await;
-        // Whoever asks again gets something else.
+        // A retry allocates other values.
         again.map_err(|_| Status::server_timeout(&self.definition.group_resource(), "allocate", 1))
     }
 
-    /// Charges what the object takes to the quotas of its namespace.
+    /// Charges the object's usage to the quotas of its namespace.
     pub(super) async fn charge_quota(&self, draft: &Draft<'_>) -> Result<(), Status> {
         let live = draft.live.map(|live| &live.value);
         if live.is_some() && !quota::can_grow(&self.definition, self.part) {

@@ -1,8 +1,7 @@
-//! Changing an object: read, change, check, compare-and-swap, and again if someone was faster.
+//! Update: read, change, validate, compare-and-swap, and repeat on conflict.
 //!
-//! PUT and all kinds of PATCH share this. They differ in how the new state comes from the live one
-//! ([`Proposal`]), and in whether a conflict is the client's to resolve: a client that names a version wants to
-//! know, one that does not is content with whatever is there.
+//! PUT and all kinds of PATCH share this loop. They differ in how they make the [`Proposal`], and in the treatment of
+//! conflicts: a request with a version fails with 409, one without is retried.
 
 use std::sync::Arc;
 
@@ -26,24 +25,23 @@ use crate::object::{Live, StoredObject};
 use crate::read_version::parse_number;
 use crate::{Registry, allocate, metadata};
 
-/// What all keys begin with.
+/// The prefix of all keys.
 const REGISTRY: &str = "/registry/";
 
-/// How often a write without a version is tried again when others are faster.
+/// The number of retries of a write without a version.
 const MAX_TRIES: usize = 100;
 
-/// An object that was written.
+/// A written object.
 #[derive(Clone, Debug)]
 pub struct Written {
     /// Its new state.
     pub object: StoredObject,
-    /// Whether it was not there before.
+    /// True if it was created.
     pub created: bool,
 }
 
 impl Written {
-    /// What came of writing an object that was not there. `None` if somebody else has created it meanwhile: it is there
-    /// to be changed.
+    /// The result of a create. `None` if another request created the object meanwhile: then it is updated.
     pub(crate) fn as_new(stored: Result<StoredObject, Status>) -> Result<Option<Self>, Status> {
         match stored {
             Err(status) if status.is_already_exists() => Ok(None),
@@ -77,7 +75,7 @@ impl Registry {
 }
 
 impl Write<'_> {
-    /// Takes a body for the new state of the object.
+    /// Replaces the object with a body.
     async fn replace_with(&mut self, body: Body<'_>) -> Result<Written, Status> {
         let definition = self.definition.clone();
         let (registry, context) = (self.registry, self.context);
@@ -93,13 +91,13 @@ impl Write<'_> {
         let creates = definition.kind.creates_on_update && self.part == Part::Object;
         if creates && !self.is_there().await? {
             let mut object = first.take().map_or_else(read, Ok)?;
-            // The version of an object that is not there says nothing.
+            // The version of a nonexistent object is ignored.
             metadata::of(&mut object).remove("resourceVersion");
             if let Some(written) = Written::as_new(self.create(object).await)? {
                 return Ok(written);
             }
         }
-        // Few are overtaken: they read the body again, and nobody else pays for a copy.
+        // A conflict is rare: then the body is decoded again, instead of copying it for every request.
         let propose = |live: &Live| {
             let mut object = first.take().map_or_else(read, Ok)?;
             let difference = Difference::between(live.canonical(&definition), &object);
@@ -116,7 +114,7 @@ impl Write<'_> {
         })
     }
 
-    /// Changes an object that is there. A proposal is made of the live object, and again if someone was faster.
+    /// Changes an existing object. The proposal is made from the live object, again after a conflict.
     pub(crate) async fn change(
         &mut self,
         mut propose: impl FnMut(&Live) -> Result<Proposal, Status>,
@@ -129,7 +127,7 @@ impl Write<'_> {
             let draft = self.complete(Some(&live), proposal).await?;
             match self.store_changed(&stored, &live, draft).await {
                 Ok(stored) => return self.served(&stored).await,
-                // A proposal that names a version no longer fits what is there now; one made of the live object does.
+                // A proposal with a version no longer applies; one made from the live object does.
                 Err(Failed::Overtaken) => {}
                 Err(Failed::For(status)) => return Err(status),
             }
@@ -137,7 +135,7 @@ impl Write<'_> {
         Err(Status::modified(&self.definition.group_resource(), self.name))
     }
 
-    /// A proposal, made again for as long as it asks a webhook for objects in other versions.
+    /// Makes a proposal, repeated while webhook conversions are missing.
     async fn proposed(
         &mut self,
         live: &Live,
@@ -153,8 +151,8 @@ impl Write<'_> {
         proposal
     }
 
-    /// Whether the object is encrypted with an old key, or not at all though it should be. Then a write that changes nothing
-    /// is stored all the same: that is how keys are rotated.
+    /// True if the object is encrypted with an old key, or should be encrypted and is not. Then even a no-op write is
+    /// stored: this is how keys are rotated.
     pub(super) fn is_stale(&self, stored: &StoredObject) -> bool {
         let key = || self.definition.key(self.namespace, self.name);
         let store = self.registry.store();
@@ -164,14 +162,14 @@ impl Write<'_> {
                 .is_some_and(|revision| store.is_stale(&key(), revision))
     }
 
-    /// Stores the new state, or removes the object if nothing keeps it any longer.
+    /// Stores the new state, or removes the object if it is marked and nothing holds it any longer.
     async fn store_changed(
         &mut self,
         stored: &StoredObject,
         live: &Live,
         draft: Draft<'_>,
     ) -> Result<StoredObject, Failed> {
-        // The times of managed fields alone are not worth a version.
+        // Changed times in managed fields alone do not make a new version.
         let is_same = || is_same_but_for_version(&live.value, &draft.object, &draft.difference);
         if draft.managers.is_same_but_for_times(&live.managers)
             && is_same()
@@ -209,7 +207,7 @@ impl Write<'_> {
 }
 
 impl Registry {
-    /// Stores other bytes in the place of an object's.
+    /// Replaces the stored bytes of an object.
     pub(super) async fn replace(
         &self,
         definition: &Definition,
@@ -235,9 +233,9 @@ impl Registry {
     }
 }
 
-/// Why a new state was not stored.
+/// The reason a new state was not stored.
 pub(crate) enum Failed {
-    /// Someone else wrote first.
+    /// Another write came first.
     Overtaken,
     For(Status),
 }
@@ -251,7 +249,7 @@ impl From<WriteError> for Failed {
     }
 }
 
-/// Where Kubernetes keeps an object. The servers behind kinds and aggregated APIs have a folder for their group.
+/// The etcd key of an object in Kubernetes. Custom and aggregated kinds have a directory for their group.
 fn shown_key(definition: &Definition, namespace: &str, name: &str) -> String {
     let key = definition.key(namespace, name);
     let has_folder =
@@ -262,7 +260,7 @@ fn shown_key(definition: &Definition, namespace: &str, name: &str) -> String {
     }
 }
 
-/// Refuses a proposal that means another object or another version.
+/// Rejects a proposal with another uid or version.
 fn check_identity(definition: &Definition, live: &Value, new: &Value) -> Result<(), Status> {
     let resource = definition.group_resource();
     let name = metadata::text(live, "name");
@@ -288,7 +286,7 @@ fn check_identity(definition: &Definition, live: &Value, new: &Value) -> Result<
         if definition.kind.updates_unconditionally {
             return Ok(());
         }
-        // Kubernetes names the resource where other refusals name the kind.
+        // Here Kubernetes names the resource, where other errors name the kind.
         let group = definition.resource.group.clone();
         let kind = GroupKind {
             group,

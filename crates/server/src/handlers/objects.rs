@@ -135,7 +135,7 @@ pub(super) fn put<'a>(
         options.dry_run,
         options.field_validation,
     );
-    context.asks_to_create = true;
+    context.authorize_create = true;
     Ok((Body { format, bytes }, context))
 }
 

@@ -44,7 +44,7 @@ pub(super) fn patch_context(call: &Call, kind: PatchKind) -> Result<WriteContext
         let options = ApplyOptions::from_query(call.query())?;
         let manager = Some(options.field_manager);
         let mut context = write_context(call, manager, options.dry_run, options.field_validation);
-        context.asks_to_create = true;
+        context.authorize_create = true;
         context.force = options.force;
         return Ok(context);
     }

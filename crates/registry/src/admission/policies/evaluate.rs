@@ -1,4 +1,4 @@
-//! What a policy says to a write.
+//! Evaluates a policy for a write.
 
 use std::sync::LazyLock;
 
@@ -7,26 +7,26 @@ use watchkeeper_cel::limits::{CALL_BUDGET, OBJECT_BUDGET};
 use watchkeeper_cel::{Declared, EvalError, Value as Evaluated};
 use watchkeeper_kinds::expressions::{Expression, declared};
 
+use super::authorizer::CelAuthorizer;
 use super::policy::{Policy, Validation};
-use super::rights::Rights;
 
-/// The longest message that an expression may make.
+/// The limit on a message from `messageExpression`.
 const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 
-/// What `namespaceObject` and `request` are, whatever the policy.
+/// The types of `namespaceObject` and `request`, which are the same for all policies.
 static DECLARED: LazyLock<(Declared, Declared)> = LazyLock::new(declared);
 
-/// What expressions look at.
+/// The input of expressions.
 pub(in crate::admission) struct Input<'v> {
     pub(in crate::admission) object: Option<&'v Value>,
     pub(in crate::admission) old: Option<&'v Value>,
     pub(in crate::admission) namespace: Option<&'v Value>,
     pub(in crate::admission) request: &'v Value,
     pub(in crate::admission) parameters: Option<&'v Value>,
-    pub(in crate::admission) rights: &'v Rights,
+    pub(in crate::admission) authorizer: &'v CelAuthorizer,
 }
 
-/// Whether conditions hold, or why that cannot be told.
+/// True if all conditions hold; an error if one cannot be evaluated.
 pub(in crate::admission) fn all_hold(conditions: &[Expression], input: &Input<'_>) -> Result<bool, String> {
     let evaluation = Evaluation::begin(input);
     evaluation
@@ -34,27 +34,27 @@ pub(in crate::admission) fn all_hold(conditions: &[Expression], input: &Input<'_
         .all_hold(conditions)
 }
 
-/// Why a write is not allowed.
+/// A denial of a write.
 #[derive(Debug)]
 pub(super) struct Denial {
     pub(super) message: String,
-    /// The reason of the answer; empty for the usual one.
+    /// The reason in the Status; empty for the default.
     pub(super) reason: String,
-    /// Whether the write is refused, whatever the binding says.
-    pub(super) is_certain: bool,
+    /// True if the write is rejected regardless of the binding's actions.
+    pub(super) is_unconditional: bool,
 }
 
 impl Policy {
-    /// Everything that speaks against a write.
+    /// All denials of a write.
     pub(super) fn evaluate(&self, input: &Input<'_>) -> Vec<Denial> {
         let mut evaluation = match Evaluation::begin(input) {
             Ok(evaluation) => evaluation,
-            Err(error) => return self.when_it_fails(error.to_string()),
+            Err(error) => return self.on_error(error.to_string()),
         };
         match evaluation.all_hold(&self.conditions) {
             Ok(true) => {}
             Ok(false) => return Vec::new(),
-            Err(why) => return self.when_it_fails(why),
+            Err(why) => return self.on_error(why),
         }
         evaluation.add_variables(self);
         let mut denials = Vec::new();
@@ -64,17 +64,17 @@ impl Policy {
                 Ok(_) => denials.push(Denial {
                     message: evaluation.message(validation),
                     reason: validation.reason.clone(),
-                    is_certain: false,
+                    is_unconditional: false,
                 }),
-                Err(why) => denials.extend(self.when_it_fails(why)),
+                Err(why) => denials.extend(self.on_error(why)),
             }
         }
         for note in &self.notes {
-            // There is no audit log; that a note could be written is a promise of its own.
+            // The value is dropped, but an evaluation error still counts.
             if let Err(why) = evaluation.run(note) {
-                let failed = self.when_it_fails(why).into_iter();
+                let failed = self.on_error(why).into_iter();
                 denials.extend(failed.map(|denial| Denial {
-                    is_certain: true,
+                    is_unconditional: true,
                     ..denial
                 }));
             }
@@ -82,20 +82,20 @@ impl Policy {
         denials
     }
 
-    /// What follows if the policy cannot tell.
-    pub(super) fn when_it_fails(&self, why: String) -> Vec<Denial> {
+    /// The denials that follow from an error, by the failure policy.
+    pub(super) fn on_error(&self, why: String) -> Vec<Denial> {
         match self.fails_closed {
             true => vec![Denial {
                 message: why,
                 reason: String::new(),
-                is_certain: false,
+                is_unconditional: false,
             }],
             false => Vec::new(),
         }
     }
 }
 
-/// Expressions of one policy, evaluated for one write.
+/// The evaluation of one policy for one write.
 pub(super) struct Evaluation<'a> {
     object: Evaluated<'a>,
     old: Evaluated<'a>,
@@ -105,7 +105,7 @@ pub(super) struct Evaluation<'a> {
     authorizer: Evaluated<'a>,
     request_resource: Evaluated<'a>,
     variables: Vec<(&'a str, Evaluated<'a>)>,
-    /// Variables that have no value, and why: it matters only to who asks for them.
+    /// Variables that failed, with their errors. They matter only to expressions that use them.
     failed: Vec<(&'a str, String)>,
     budget: u64,
 }
@@ -113,7 +113,7 @@ pub(super) struct Evaluation<'a> {
 impl<'a> Evaluation<'a> {
     pub(super) fn begin(input: &Input<'a>) -> Result<Self, EvalError> {
         let (namespace, request) = &*DECLARED;
-        let (authorizer, request_resource) = input.rights.values();
+        let (authorizer, request_resource) = input.authorizer.values();
         let dynamic = |value: Option<&'a Value>| value.map_or(Evaluated::Null, Evaluated::dynamic);
         Ok(Self {
             object: dynamic(input.object),
@@ -132,7 +132,7 @@ impl<'a> Evaluation<'a> {
         })
     }
 
-    /// One that does not hold counts, whatever cannot be told of others.
+    /// A condition that is false decides, whatever errors others have.
     pub(super) fn all_hold(&mut self, conditions: &'a [Expression]) -> Result<bool, String> {
         let mut failed = Vec::new();
         for condition in conditions {
@@ -149,7 +149,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Evaluates the variables of a policy, each with those before it.
+    /// Evaluates the variables of a policy in order; each may use the previous ones.
     pub(super) fn add_variables(&mut self, policy: &'a Policy) {
         for (name, variable) in &policy.variables {
             self.add_variable(name, variable);
@@ -189,7 +189,7 @@ impl<'a> Evaluation<'a> {
         })
     }
 
-    /// What is said of a validation that does not hold: what its expression makes, its message, or itself.
+    /// The message of a failed validation: that of its expression, its message, or the expression itself.
     fn message(&mut self, validation: &'a Validation) -> String {
         let made = validation.message_expression.as_ref();
         let made = made.and_then(|expression| self.run(expression).ok());

@@ -1,8 +1,8 @@
-//! Policies that change writes: what a MutatingAdmissionPolicy makes of an object.
+//! MutatingAdmissionPolicies: change the object of a write.
 //!
-//! Of every policy, binding and parameter that are about a write, the mutations run in order, each on what the last one
-//! left. A configuration is merged as server-side apply would, but nobody becomes a manager; a JSON patch is applied. A
-//! mutation that fails is left out, and its failure policy decides in the end whether the write goes on without it.
+//! The mutations of all matching policies, bindings and parameters run in order, each on the result of the previous
+//! one. An apply configuration is merged as in server-side apply, but no manager is recorded; a JSON patch is
+//! applied. A failed mutation is skipped; its failure policy decides at the end if the write is rejected.
 
 use serde_json::{Value, json};
 use watchkeeper_cel::Value as Evaluated;
@@ -12,9 +12,9 @@ use watchkeeper_patch::json_patch::{self, JsonPatchError};
 use watchkeeper_patch::typed::{atomics, merge};
 use watchkeeper_wire::schema::Schema;
 
+use super::authorizer::CelAuthorizer;
 use super::evaluate::{Evaluation, Input};
 use super::policy::{Mutation, MutationKind, Policy};
-use super::rights::Rights;
 use super::{Binding, Bound};
 use crate::Registry;
 use crate::admission::mutation::{Mutated, Rounds};
@@ -22,10 +22,10 @@ use crate::admission::request::{Action, Asked, whole};
 use crate::context::timestamp;
 use crate::metadata;
 
-/// What tells one asking of a policy from another: its place among those in force, and its parameters' name.
+/// Identifies an invocation: the index of the policy, and the name of its parameters.
 pub(in crate::admission) type Invocation = (usize, String);
 
-/// A policy that is to be asked about a write.
+/// A policy to evaluate for a write.
 struct Due<'p> {
     key: Invocation,
     policy: &'p Policy,
@@ -33,10 +33,10 @@ struct Due<'p> {
     parameters: Option<Value>,
 }
 
-/// Why a policy could not do what it should.
+/// The failure of a policy.
 struct Refusal {
     message: String,
-    /// `None` says what is usual.
+    /// `None` for the default reason.
     reason: Option<StatusReason>,
 }
 
@@ -51,7 +51,7 @@ impl Refusal {
 }
 
 impl Registry {
-    /// Lets policies change an object. Whether it is another.
+    /// Runs mutating policies on an object; returns true if it changed.
     pub(in crate::admission) async fn mutate_by_policies(
         &self,
         asked: Asked<'_>,
@@ -69,8 +69,8 @@ impl Registry {
         if about.is_empty() {
             return Ok(false);
         }
-        let home = self.home_of(&write).await?;
-        let rights = self.rights_of(&write).await?;
+        let home = self.namespace_of(&write).await?;
+        let authorizer = self.authorizer_for(&write).await?;
         let mut refusals = Vec::new();
         let mut due = Vec::new();
         for (place, Bound { policy, binding }) in about {
@@ -91,7 +91,7 @@ impl Registry {
         }
         let cluster = Cluster {
             namespace: home.as_ref().filter(|_| !write.is_of_namespace()),
-            rights: &rights,
+            authorizer: &authorizer,
             now: timestamp(self.clock().now()),
         };
         let is_changed = cluster.run(due, &asked, old.as_ref(), state, rounds, &mut refusals)?;
@@ -103,7 +103,7 @@ impl Registry {
 }
 
 impl<'p> Due<'p> {
-    /// One for each of the parameters that were found.
+    /// One invocation for each parameter object.
     fn each(
         place: usize,
         policy: &'p Policy,
@@ -126,15 +126,15 @@ impl<'p> Due<'p> {
     }
 }
 
-/// What policies see besides the object.
+/// The input of policies besides the object.
 struct Cluster<'c> {
     namespace: Option<&'c Value>,
-    rights: &'c Rights,
+    authorizer: &'c CelAuthorizer,
     now: String,
 }
 
 impl Cluster<'_> {
-    /// Asks the policies whose turn it is. Whether the object is another.
+    /// Runs the due policies; returns true if the object changed.
     fn run(
         &self,
         due: Vec<Due<'_>>,
@@ -159,7 +159,7 @@ impl Cluster<'_> {
                 rounds.policies.wait(due.key);
             }
         }
-        // A policy sees once more what it has made itself.
+        // A policy is reinvoked after its own change, too.
         let is_changed = before != *state.object;
         if is_changed {
             rounds.policies.call();
@@ -167,7 +167,7 @@ impl Cluster<'_> {
         Ok(is_changed)
     }
 
-    /// Runs the mutations of a policy. Whether it is about the write at all.
+    /// Runs the mutations of a policy; returns true if the policy matches the write.
     fn ask(
         &self,
         due: &Due<'_>,
@@ -196,7 +196,7 @@ impl Cluster<'_> {
                 namespace: self.namespace,
                 request: &described,
                 parameters: due.parameters.as_ref(),
-                rights: self.rights,
+                authorizer: self.authorizer,
             };
             if !is_asked {
                 match policy.is_about(&input) {
@@ -225,7 +225,7 @@ impl Policy {
         evaluation.all_hold(&self.conditions)
     }
 
-    /// The object as a mutation leaves it.
+    /// The object after a mutation.
     fn patched(&self, mutation: &Mutation, input: &Input<'_>, action: &Action<'_>) -> Result<Value, String> {
         let mut evaluation = Evaluation::begin(input).map_err(|error| error.to_string())?;
         evaluation.add_variables(self);
@@ -243,7 +243,7 @@ impl Policy {
                 let mut patched = object.clone();
                 match json_patch::apply(&mut patched, &operations(&made)?) {
                     Ok(()) => object = patched,
-                    // A test says whether the rest is wanted.
+                    // A failed `test` operation skips the patch.
                     Err(JsonPatchError::TestFailed { .. }) => {}
                     Err(error) => return Err(format!("JSON Patch: {error}")),
                 }
@@ -253,7 +253,7 @@ impl Policy {
     }
 }
 
-/// Merges a configuration into an object.
+/// Merges an apply configuration into an object.
 fn apply(action: &Action<'_>, object: &mut Value, config: &Value) -> Result<(), String> {
     let definition = action.definition;
     let (schema, root) = match action.kind {
@@ -276,7 +276,7 @@ fn apply(action: &Action<'_>, object: &mut Value, config: &Value) -> Result<(), 
     Ok(())
 }
 
-/// The operations of a JSON patch that an expression has made.
+/// The operations of a JSON patch from an evaluated expression.
 fn operations(made: &Evaluated<'_>) -> Result<Value, String> {
     let unlike = "type mismatch: JSONPatchType.expression should evaluate to array";
     let made = made.items().ok_or(unlike)?;
@@ -302,7 +302,7 @@ fn operations(made: &Evaluated<'_>) -> Result<Value, String> {
     operations.collect()
 }
 
-/// The answer to a write that policies could not change as they should: the first says why, all are listed.
+/// The error for a write with failed mutations: the first gives the message, all are listed.
 fn refused(action: &Action<'_>, name: &str, refusals: Vec<Refusal>) -> Option<Status> {
     let first = refusals.first()?;
     let mut status = Status::forbidden(&action.definition.group_resource(), name, "");

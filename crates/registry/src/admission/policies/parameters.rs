@@ -1,4 +1,4 @@
-//! Objects that a binding hands to its policy.
+//! The parameter objects of a policy binding.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::Registry;
 use crate::definition::Definition;
 
 impl Registry {
-    /// The parameters of a policy for a write in a namespace: `None` if it takes none. What cannot be told is said,
-    /// and left to the policy.
+    /// The parameters of a policy for a write in a namespace; `None` if it takes none. The inner error is left to the
+    /// failure policy.
     pub(super) async fn parameters(
         &self,
         policy: &Policy,

@@ -1,4 +1,4 @@
-//! A policy, ready to be evaluated.
+//! A compiled policy.
 
 use serde_json::Value;
 use watchkeeper_cel::Type;
@@ -8,27 +8,28 @@ use watchkeeper_kinds::metadata;
 
 use crate::admission::matching::Matching;
 
-/// A policy that can be evaluated: one that validates has no mutations, one that mutates has nothing else. What does not compile, although it was accepted, fails when it is asked.
+/// A compiled policy. A validating policy has no mutations; a mutating policy has nothing else. An expression that
+/// does not compile, although it was accepted, fails at evaluation.
 #[derive(Debug)]
 pub(super) struct Policy {
     pub(super) name: String,
     pub(super) matching: Matching,
-    /// What must hold for the policy to be about a write at all.
+    /// `matchConditions`.
     pub(super) conditions: Vec<Expression>,
     pub(super) variables: Vec<(String, Expression)>,
     pub(super) validations: Vec<Validation>,
-    /// What an audit log would be told.
+    /// `auditAnnotations`.
     pub(super) notes: Vec<Expression>,
     pub(super) mutations: Vec<Mutation>,
-    /// Whether it sees once more what is changed after it.
+    /// `reinvocationPolicy: IfNeeded`.
     pub(super) is_reinvoked: bool,
-    /// Whether a write is refused that cannot be told about.
+    /// `failurePolicy: Fail`.
     pub(super) fails_closed: bool,
-    /// The `apiVersion` and `kind` of its parameters.
+    /// The `apiVersion` and `kind` of `paramKind`.
     pub(super) parameter_kind: Option<(String, String)>,
 }
 
-/// What a write must hold to.
+/// A validation of a policy.
 #[derive(Debug)]
 pub(super) struct Validation {
     pub(super) expression: Expression,
@@ -37,19 +38,19 @@ pub(super) struct Validation {
     pub(super) reason: String,
 }
 
-/// What a write is changed by.
+/// A mutation of a policy.
 #[derive(Debug)]
 pub(super) struct Mutation {
     pub(super) kind: MutationKind,
     pub(super) expression: Expression,
 }
 
-/// What the expression of a mutation makes.
+/// The result type of a mutation's expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MutationKind {
-    /// A configuration to be merged.
+    /// An apply configuration.
     Apply,
-    /// Operations of a JSON patch.
+    /// The operations of a JSON patch.
     JsonPatch,
 }
 

@@ -1,4 +1,4 @@
-//! A webhook as its configuration describes it, read once for all writes.
+//! A webhook's configuration, read once for all writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::admission::request::Action;
 use crate::definition::Definition;
 use crate::webhook_client::WebhookClient;
 
-/// How long a webhook may take that was stored without saying.
+/// The timeout of a webhook without one.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A webhook.
@@ -22,14 +22,14 @@ pub(super) struct Webhook {
     pub(super) matching: Matching,
     pub(super) conditions: Vec<Expression>,
     pub(super) client: WebhookClient,
-    /// Whether a write is refused that it cannot be asked about.
+    /// `failurePolicy: Fail`.
     pub(super) fails_closed: bool,
     pub(super) timeout: Duration,
-    /// Whether it does nothing but answer, at least in a dry run.
-    pub(super) is_harmless: bool,
-    /// Whether it is asked again about an object that others have changed since.
+    /// True if it can be called in a dry run (`sideEffects`).
+    pub(super) supports_dry_run: bool,
+    /// `reinvocationPolicy: IfNeeded`.
     pub(super) is_reinvoked: bool,
-    /// How it is asked, unless it knows no way that we do.
+    /// The review version to send; `None` if the webhook supports no known one.
     pub(super) version: Option<ReviewVersion>,
 }
 
@@ -53,13 +53,13 @@ impl Webhook {
             client: WebhookClient::read(&webhook["clientConfig"]),
             fails_closed: webhook["failurePolicy"] != "Ignore",
             timeout: timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs),
-            is_harmless: matches!(webhook["sideEffects"].as_str(), Some("None" | "NoneOnDryRun")),
+            supports_dry_run: matches!(webhook["sideEffects"].as_str(), Some("None" | "NoneOnDryRun")),
             is_reinvoked: webhook["reinvocationPolicy"] == "IfNeeded",
             version: versions.find_map(|version| ReviewVersion::named(version.as_str()?)),
         }
     }
 
-    /// The version of the resource in which the webhook wants to see what is done; `None` if it does not.
+    /// The version of the resource to send to the webhook; `None` if it does not match.
     pub(super) fn version_shown<'d>(
         &self,
         action: &Action<'d>,
@@ -84,17 +84,17 @@ mod tests {
 
     use super::*;
 
-    /// Those with side effects were stored by a server that still took them.
+    /// Webhooks with side effects were stored by an older server.
     #[test]
     fn only_a_webhook_without_side_effects_takes_part_in_a_dry_run() {
-        for (effects, is_harmless) in [
+        for (effects, supports_dry_run) in [
             ("None", true),
             ("NoneOnDryRun", true),
             ("Some", false),
             ("Unknown", false),
         ] {
             let webhook = Webhook::read(&json!({"sideEffects": effects}));
-            assert_eq!(webhook.is_harmless, is_harmless, "{effects}");
+            assert_eq!(webhook.supports_dry_run, supports_dry_run, "{effects}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Webhooks that change objects, one after the other.
+//! Mutating webhooks, called in order.
 
 use watchkeeper_meta::Status;
 
@@ -10,7 +10,7 @@ use crate::context::timestamp;
 use crate::write::Guard;
 
 impl Registry {
-    /// Lets webhooks change an object. Whether it is another.
+    /// Calls mutating webhooks; returns true if the object changed.
     pub(in crate::admission) async fn mutate_by_webhooks(
         &self,
         guard: &mut Guard<'_>,
@@ -27,11 +27,11 @@ impl Registry {
             return Ok(false);
         }
         let (old, mut is_changed) = (asked.old.map(whole), false);
-        guard.let_go();
+        guard.release_locks();
         for (place, webhook, shown) in about {
             let current = whole((state.object, state.managers));
             let write = asked.write(Some(&current), old.as_ref());
-            let home = self.home_of(&write).await?;
+            let home = self.namespace_of(&write).await?;
             let consulted = self.consult(webhook, shown, Stage::Mutating, &write, home.as_ref(), None);
             match consulted.await? {
                 Consulted::NotAsked => continue,
@@ -48,11 +48,11 @@ impl Registry {
                 rounds.webhooks.wait(place);
             }
         }
-        guard.take_again(definition).await?;
+        guard.retake(definition).await?;
         Ok(is_changed)
     }
 
-    /// Asks those that could change an object whether it may go.
+    /// Calls mutating webhooks for a deletion, which they can only deny.
     pub(super) async fn ask_mutating_of_deletion(
         &self,
         guard: &mut Guard<'_>,
@@ -66,13 +66,13 @@ impl Registry {
         }
         let old = asked.old.map(whole);
         let write = asked.write(None, old.as_ref());
-        let home = self.home_of(&write).await?;
-        guard.let_go();
+        let home = self.namespace_of(&write).await?;
+        guard.release_locks();
         for (_, webhook, shown) in about {
             let stage = Stage::Mutating;
             self.consult(webhook, shown, stage, &write, home.as_ref(), asked.deletion)
                 .await?;
         }
-        guard.take_again(asked.action.definition).await
+        guard.retake(asked.action.definition).await
     }
 }

@@ -1,6 +1,6 @@
-//! What is said between the server and a webhook: an `AdmissionReview` with a request, and one with the answer.
+//! The `AdmissionReview` protocol: the request to a webhook and its response.
 //!
-//! Annotations for an audit log are not looked at, because there is none.
+//! Audit annotations are ignored.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,29 +13,29 @@ use crate::admission::request::{Action, Operation};
 use crate::context::WriteContext;
 
 const KIND: &str = "AdmissionReview";
-/// The only kind of patch there is.
+/// The only patch type.
 const JSON_PATCH: &str = "JSONPatch";
 
-/// In which version a webhook is spoken to.
+/// The version of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReviewVersion {
     V1,
-    /// What older webhooks speak. Their answers are not held to be about the question.
+    /// For older webhooks. Kubernetes does not compare type and uid of their responses.
     V1Beta1,
 }
 
-/// What a webhook says to a write.
+/// The response of a webhook.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Verdict {
     pub(super) is_allowed: bool,
-    /// What is said to a writer who is refused.
+    /// The status of a denial.
     pub(super) status: Option<Status>,
     pub(super) warnings: Vec<String>,
-    /// Operations of a JSON patch; `None` if there are none.
+    /// The operations of a JSON patch, if any.
     pub(super) patch: Option<Value>,
 }
 
-/// An answer as it comes.
+/// A response as sent.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Review {
@@ -71,13 +71,13 @@ impl ReviewVersion {
         }
     }
 
-    /// The question, as it is sent.
+    /// The request as sent.
     pub(super) fn question(self, request: &Value) -> Bytes {
         let review = json!({"kind": KIND, "apiVersion": self.api_version(), "request": request});
         review.to_string().into()
     }
 
-    /// Reads the answer to the question with this uid, or says what is wrong with it.
+    /// Decodes the response to the request with this uid.
     pub(super) fn answer(self, uid: &str, may_patch: bool, body: &[u8]) -> Result<Verdict, String> {
         let unread = |error| format!("failed to call webhook: the answer cannot be read: {error}");
         let mut review: Value = serde_json::from_slice(body).map_err(unread)?;
@@ -87,8 +87,8 @@ impl ReviewVersion {
         let response = response.map_err(|why| format!("received invalid webhook response: {why}"))?;
         let patch = match response.patch.as_deref() {
             None | Some("") => None,
-            // Nobody wants to know what a denial would have changed. If it counted that this cannot be read, a webhook
-            // that may be ignored could not deny.
+            // The patch of a denial is ignored. If an unreadable one were an error, a webhook with failure policy
+            // `Ignore` could not deny.
             Some(text) if may_patch && response.allowed => Some(operations(text)?),
             Some(_) => None,
         };
@@ -134,7 +134,7 @@ impl ReviewVersion {
     }
 }
 
-/// As Go reads objects: a field that is null is not there.
+/// Removes null fields, as Go decodes objects.
 fn drop_nulls(value: &mut Value) {
     if let Value::Object(fields) = value {
         fields.retain(|_, field| !field.is_null());
@@ -142,7 +142,7 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// The operations of a patch, as it is sent.
+/// Decodes the operations of a patch.
 fn operations(text: &str) -> Result<Value, String> {
     let bytes = STANDARD.decode(text);
     let bytes = bytes.map_err(|error| format!("failed to call webhook: the patch is not base64: {error}"))?;
@@ -154,7 +154,7 @@ fn operations(text: &str) -> Result<Value, String> {
     patch.map_err(|why| format!("received undecodable patch in webhook response: {why}"))
 }
 
-/// The options of what is done. A patch has those of what comes of it.
+/// The options of the operation. A patch has those of the resulting operation.
 pub(super) fn options(
     action: &Action<'_>,
     deletion: Option<&DeleteOptions>,
@@ -177,7 +177,7 @@ pub(super) fn options(
     options
 }
 
-/// What a writer hears whom a webhook has refused.
+/// The error for a denied write.
 pub(super) fn refusal(webhook: &str, status: Option<Status>) -> Status {
     let mut status = status.unwrap_or_default();
     status.code = status.code.max(400);
@@ -200,7 +200,7 @@ mod tests {
         json!(STANDARD.encode(patch.to_string()))
     }
 
-    /// What is read of an answer with this response, to a question whose uid is `u`.
+    /// Decodes a response to a request with uid `u`.
     fn answered(version: ReviewVersion, may_patch: bool, response: Value) -> Result<Verdict, String> {
         let review =
             json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_does_not_fit_the_question_is_refused() {
+    fn a_response_that_does_not_match_the_request_is_an_error() {
         let check = |may_patch: bool, response: Value, expected: &str| {
             let refused = answered(ReviewVersion::V1, may_patch, response).unwrap_err();
             assert_eq!(refused, format!("received invalid webhook response: {expected}"));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_another_kind_is_refused() {
+    fn a_response_of_another_kind_is_an_error() {
         let response = json!({"uid": "u", "allowed": true});
         let review = json!({"apiVersion": "v1", "kind": "Pod", "response": response}).to_string();
         assert_eq!(
@@ -280,9 +280,9 @@ mod tests {
         );
     }
 
-    /// An answer that cannot be read is left to the failure policy; a denial is not, whatever stands beside it.
+    /// An unreadable response is left to the failure policy; a denial is not.
     #[test]
-    fn a_denial_counts_whatever_its_patch_says() {
+    fn a_denial_counts_whatever_its_patch() {
         let patch = encoded(json!({"no": "operations"}));
         let response = json!({"uid": "u", "allowed": false, "patch": patch, "patchType": "JSONPatch"});
         let verdict = answered(ReviewVersion::V1, true, response).unwrap();
@@ -290,9 +290,9 @@ mod tests {
         assert_eq!(verdict.patch, None);
     }
 
-    /// As Go reads it: `null` is as good as nothing.
+    /// As in Go, `null` is the same as missing.
     #[test]
-    fn what_is_null_in_an_answer_is_not_there() {
+    fn null_fields_of_a_response_are_ignored() {
         let status = json!({"metadata": null, "status": null, "message": null, "reason": null, "details": null, "code": 403});
         let response = json!({
             "uid": "u", "allowed": null, "status": status, "patch": null, "patchType": null, "warnings": null,
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_webhook_need_not_repeat_the_question() {
+    fn a_v1beta1_response_need_not_repeat_the_uid() {
         let operations = json!([{"op": "remove", "path": "/data"}]);
         let response = json!({"allowed": true, "patch": encoded(operations.clone())});
         let verdict = answered(ReviewVersion::V1Beta1, true, response).unwrap();
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_who_and_why() {
+    fn a_denial_names_the_webhook_and_its_reason() {
         let check = |status: Value, code: i32, expected: &str| {
             let status = refusal("a.b.c", serde_json::from_value(status).unwrap());
             let said = format!("admission webhook \"a.b.c\" denied the request{expected}");

@@ -1,4 +1,4 @@
-//! Answers to what expressions ask of `authorizer`.
+//! The CEL `authorizer` of admission policies.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use crate::admission::request::AdmissionRequest;
 use crate::rbac::{self, Grants};
 use crate::{Registry, metadata};
 
-/// Who writes, what they write, and the rules that hold: read before expressions are evaluated, which do not wait.
+/// The user, the request and the RBAC rules, read before evaluation because expressions cannot await.
 #[derive(Debug)]
-pub(in crate::admission) struct Rights(Arc<Asker>);
+pub(in crate::admission) struct CelAuthorizer(Arc<AuthorizerState>);
 
 #[derive(Debug)]
-struct Asker {
-    /// `None` is the server itself, which may do everything.
+struct AuthorizerState {
+    /// `None` for the server itself, which may do everything.
     requester: Option<User>,
     grants: Grants,
     target: ResourceTarget,
 }
 
 impl Registry {
-    /// What an expression about a write can learn of rights.
-    pub(in crate::admission) async fn rights_of(
+    /// The `authorizer` for the expressions about a write.
+    pub(in crate::admission) async fn authorizer_for(
         &self,
         write: &AdmissionRequest<'_>,
-    ) -> Result<Rights, Status> {
+    ) -> Result<CelAuthorizer, Status> {
         let resource = &write.action.definition.resource;
-        Ok(Rights(Arc::new(Asker {
+        Ok(CelAuthorizer(Arc::new(AuthorizerState {
             requester: write.context.requester.clone(),
             grants: self.authorizer().grants().await?,
             target: ResourceTarget {
@@ -45,7 +45,7 @@ impl Registry {
     }
 }
 
-impl Rights {
+impl CelAuthorizer {
     /// `authorizer` and `authorizer.requestResource`.
     pub(super) fn values<'a>(&self) -> (Evaluated<'a>, Evaluated<'a>) {
         let asker: Rc<dyn Authorizer> = Rc::new(Shared(self.0.clone()));
@@ -55,7 +55,7 @@ impl Rights {
 }
 
 #[derive(Debug)]
-struct Shared(Arc<Asker>);
+struct Shared(Arc<AuthorizerState>);
 
 impl Authorizer for Shared {
     fn decide(&self, question: &Question) -> Decision {
