@@ -1,9 +1,9 @@
-//! What a write costs the server: CPU time per create, update and patch of a realistic Deployment, through the whole
-//! registry, from the body to a store in memory.
+//! Measures the CPU time of a create, update and patch of a realistic Deployment through the whole registry, from the
+//! body to an in-memory store.
 //!
 //! ```text
 //! cargo run --release -p watchkeeper-registry --example writes
-//! cargo run --release -p watchkeeper-registry --example writes -- "merge patch" 200    # few of one kind, for a profiler
+//! cargo run --release -p watchkeeper-registry --example writes -- "merge patch" 200    # one case, 200 rounds, for a profiler
 //! ```
 
 #![expect(clippy::print_stdout, reason = "a program that prints what it measured")]
@@ -18,15 +18,15 @@ use watchkeeper_meta::{DeleteOptions, GroupVersionResource, Status};
 use watchkeeper_registry::{Body, Definition, Format, Part, PatchKind, Registry, WriteContext};
 use watchkeeper_storage::{Store, StoreOptions};
 
-/// As the program has it.
+/// The allocator of the program.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 const NAME: &str = "web";
 const NAMESPACE: &str = "default";
-/// Enough for a steady mean, unless told otherwise; the store keeps their history.
+/// The default number of rounds, enough for a steady mean; the store keeps their history.
 const ROUNDS: usize = 2_000;
-/// Short enough that some are not disturbed.
+/// Short enough that some batches are not disturbed.
 const BATCH: usize = 50;
 const APPLY: PatchKind = PatchKind::Apply;
 
@@ -69,7 +69,7 @@ enum Write {
     Status,
     Patch(PatchKind),
     ApplySame,
-    /// Nothing is written: the object that is there is checked as a write would be.
+    /// Validates the stored object without writing it.
     Nothing,
 }
 
@@ -86,7 +86,7 @@ impl Write {
         }
     }
 
-    /// µs of CPU that it may take.
+    /// The goal in µs of CPU time.
     fn goal(self) -> Option<u32> {
         match self {
             Self::Status | Self::Patch(_) | Self::ApplySame => Some(100),
@@ -99,7 +99,7 @@ struct Bench {
     registry: Registry,
     deployments: Arc<Definition>,
     pods: Arc<Definition>,
-    /// In the form in which the server prints it.
+    /// The object in canonical form.
     deployment: Value,
 }
 
@@ -126,8 +126,8 @@ impl Bench {
         })
     }
 
-    /// Prints the mean CPU time of a write, over all threads of the process, and that of the quickest batch: what
-    /// others do on the machine slows all but a few. Bodies are made beforehand: that is the client's work.
+    /// Prints the mean CPU time of a write over all threads of the process, and that of the fastest batch, which
+    /// other processes disturb least. Bodies are built beforehand: that is the client's work.
     async fn measure(&self, name: &str, write: Write) -> Result<(), Box<dyn std::error::Error>> {
         if std::env::args().nth(1).is_some_and(|only| only != name) {
             return Ok(());
@@ -184,7 +184,7 @@ impl Bench {
             Write::ApplySame => self.patch(APPLY, part, bytes, &context).await,
             Write::Nothing => {
                 let errors = registry.errors(deployments, &self.deployment);
-                assert_eq!(*errors, [], "the object is in order");
+                assert_eq!(*errors, [], "the object is valid");
                 Ok(())
             }
         }
@@ -225,7 +225,7 @@ fn context() -> WriteContext {
     }
 }
 
-/// A new image, which is what most writes of people bring.
+/// A new image: the most frequent change by users.
 fn patch(kind: PatchKind, round: usize) -> Value {
     let image = format!("registry.example.com/web:{round}");
     let of_containers =
@@ -242,7 +242,7 @@ fn patch(kind: PatchKind, round: usize) -> Value {
     }
 }
 
-/// What a team would write: two containers with probes, variables, mounts and amounts, an init container, volumes.
+/// A realistic Deployment: two containers with probes, variables, mounts and resources, an init container, volumes.
 fn deployment(round: usize) -> Value {
     let probe =
         json!({"httpGet": {"path": "/healthz", "port": "http"}, "periodSeconds": 10, "failureThreshold": 3});
@@ -291,7 +291,7 @@ fn deployment(round: usize) -> Value {
     })
 }
 
-/// A pod as that Deployment would make it.
+/// A pod of that Deployment.
 fn pod(round: usize) -> Value {
     let deployment = deployment(round);
     let template = &deployment["spec"]["template"];
@@ -303,7 +303,7 @@ fn pod(round: usize) -> Value {
     })
 }
 
-/// How long the threads of this process have run.
+/// The CPU time of this process.
 fn cpu_time() -> Result<Duration, Box<dyn std::error::Error>> {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Ok(Duration::try_from(time)?)

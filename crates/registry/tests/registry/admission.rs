@@ -1,4 +1,4 @@
-//! What an object gets from the cluster around it, and what it is refused for the cluster's sake.
+//! Admission plugins: values they set, and writes they reject.
 
 use crate::recording::{create, registry, send};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn storage_class(name: &str, mark: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_claim_that_names_no_class_gets_the_default_one() {
+async fn a_claim_without_a_class_gets_the_default_one() {
     let registry = registry().await;
     let mark = "storageclass.kubernetes.io/is-default-class";
     assert!(create(&registry, CLAIMS, claim("none")).await["spec"]["storageClassName"].is_null());
@@ -50,7 +50,7 @@ async fn a_claim_that_names_no_class_gets_the_default_one() {
 }
 
 #[tokio::test]
-async fn an_ingress_that_names_no_class_gets_the_default_one() {
+async fn an_ingress_without_a_class_gets_the_default_one() {
     let registry = registry().await;
     let ingress = |name: &str| {
         json!({
@@ -74,7 +74,7 @@ async fn an_ingress_that_names_no_class_gets_the_default_one() {
 }
 
 #[tokio::test]
-async fn a_claim_grows_only_if_its_class_can() {
+async fn a_claim_grows_only_if_its_class_allows_expansion() {
     let registry = registry().await;
     for (class, grows) in [("fixed", false), ("elastic", true)] {
         let mut object = storage_class(class, "note");
@@ -100,7 +100,7 @@ async fn a_claim_grows_only_if_its_class_can() {
     }
 }
 
-/// What a token that was asked for says, or why there is none.
+/// The claims of a requested token, or the error.
 async fn token(registry: &Registry, account: &str, metadata: Value, bound: Value) -> Result<Value, String> {
     let request = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
@@ -141,7 +141,7 @@ async fn a_token_is_bound_to_a_pod_of_its_account() {
     assert_eq!(private["node"]["name"], "n");
     let holder = registry.token_holder(&said).await.unwrap();
     assert_eq!(holder.extra["authentication.kubernetes.io/node-name"], ["n"]);
-    // The pod's node is told as it was; the token is the pod's.
+    // The pod's node is informational; the token is bound to the pod.
     send(&registry, "DELETE", "/api/v1/nodes/n", json!(null))
         .await
         .unwrap();
@@ -195,7 +195,7 @@ async fn a_token_is_bound_to_a_pod_of_its_account() {
 }
 
 #[tokio::test]
-async fn a_write_in_the_older_version_keeps_what_that_cannot_say() {
+async fn a_write_in_an_older_version_keeps_fields_of_the_newer_one() {
     let registry = registry().await;
     let scaler = json!({
         "metadata": {"name": "h"},
@@ -215,7 +215,7 @@ async fn a_write_in_the_older_version_keeps_what_that_cannot_say() {
         .await
         .unwrap();
 
-    // Somebody knows the older version, and nothing of annotations.
+    // A client that knows only the older version, and not the annotations.
     let mut older = send(&registry, "GET", &format!("{V1_SCALERS}/h"), json!(null))
         .await
         .unwrap();
@@ -228,7 +228,7 @@ async fn a_write_in_the_older_version_keeps_what_that_cannot_say() {
     let now = send(&registry, "GET", &path, json!(null)).await.unwrap();
     assert_eq!(now["status"], told["status"]);
     assert_eq!(now["spec"]["maxReplicas"], 5);
-    // Metrics are the writer's, who has others now.
+    // Metrics belong to the writer, who changed them.
     assert_eq!(now["spec"]["metrics"][0]["resource"]["name"], "cpu");
     assert_eq!(now["spec"]["metrics"].as_array().unwrap().len(), 1);
 

@@ -1,4 +1,4 @@
-//! Server-side apply where it meets the rest of the server: parts of objects, other versions, bodies that are odd.
+//! Server-side apply of parts of objects, in other versions, and with unusual bodies.
 
 use crate::recording::{apply, registry, send};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use watchkeeper_registry::Registry;
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/web";
 const SETTINGS: &str = "/api/v1/namespaces/default/configmaps/settings";
 
-/// Applies what must be applicable.
+/// Applies a valid configuration.
 async fn applied(registry: &Registry, path: &str, manager: &str, configuration: &Value) -> Value {
     let (object, _) = apply(registry, path, manager, "", &configuration.to_string()).await;
     object.unwrap_or_else(|status| panic!("{path}: {}", status.message))
@@ -18,7 +18,7 @@ async fn refused(registry: &Registry, path: &str, manager: &str, configuration: 
     object.unwrap_err().message
 }
 
-/// Each manager with what it manages, in the order of the object.
+/// Each manager with its fields, in the order of the object.
 fn managers(object: &Value) -> Vec<String> {
     let entries = object["metadata"]["managedFields"]
         .as_array()
@@ -52,7 +52,7 @@ fn spec() -> Value {
 }
 
 #[tokio::test]
-async fn nobody_comes_to_own_what_is_not_written_where_they_write() {
+async fn apply_to_a_subresource_owns_only_fields_of_that_subresource() {
     let registry = registry().await;
     applied(
         &registry,
@@ -80,7 +80,7 @@ async fn nobody_comes_to_own_what_is_not_written_where_they_write() {
         owned.contains(&r#"controller/status {"f:status":{"f:replicas":{}}}"#.to_owned()),
         "{owned:?}"
     );
-    // Nor is the controller in anybody's way: the number of replicas is free, its own report cannot be written here.
+    // Nor does the controller conflict: the replica count is free, and its status cannot be written here.
     let mut wanted = both(9);
     wanted["metadata"] = json!({"name": "web"});
     let scaled = applied(&registry, DEPLOYMENT, "scaler", &wanted).await;
@@ -96,7 +96,7 @@ async fn nobody_comes_to_own_what_is_not_written_where_they_write() {
 }
 
 #[tokio::test]
-async fn a_scale_that_does_not_say_how_many_changes_nothing() {
+async fn a_scale_without_replicas_changes_nothing() {
     let registry = registry().await;
     let mut full = spec();
     full["replicas"] = json!(3);
@@ -112,7 +112,7 @@ async fn a_scale_that_does_not_say_how_many_changes_nothing() {
 }
 
 #[tokio::test]
-async fn keys_that_stand_twice_are_told_as_the_writer_asks() {
+async fn duplicate_keys_are_reported_by_field_validation() {
     let body = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata:\n  a: '1'\n  a: '2'\n";
     for (options, warnings) in [
         ("", vec!["line 6: key \"a\" already set in map".to_owned()]),
@@ -133,7 +133,7 @@ async fn keys_that_stand_twice_are_told_as_the_writer_asks() {
 }
 
 #[tokio::test]
-async fn what_is_of_another_kind_is_named_in_full() {
+async fn the_error_for_another_kind_names_it_in_full() {
     let registry = registry().await;
     for (api_version, kind, named) in [
         ("v1", "Secret", "/v1, Kind=Secret"),
@@ -165,13 +165,13 @@ fn metrics(cpu: u32) -> Value {
 }
 
 #[tokio::test]
-async fn managers_meet_whatever_version_they_speak() {
+async fn managers_conflict_across_versions() {
     let registry = registry().await;
     let older = |spec: Value| scaler("autoscaling/v1", spec);
     let newer = |spec: Value| scaler("autoscaling/v2", spec);
     let percent = |cpu: u32| json!({"targetCPUUtilizationPercentage": cpu});
     applied(&registry, V1_SCALER, "old", &older(percent(70))).await;
-    // They agree on what they say in different words.
+    // They agree on a field that is named differently in their versions.
     applied(&registry, V2_SCALER, "new", &newer(metrics(70))).await;
     assert_eq!(
         refused(&registry, V2_SCALER, "new", &newer(metrics(90))).await,
@@ -182,12 +182,12 @@ async fn managers_meet_whatever_version_they_speak() {
         "Apply failed with 1 conflict: conflict with \"new\": .spec.metrics"
     );
 
-    // Who stops saying it leaves it to the other.
+    // If one stops applying it, the other still owns it.
     let left = applied(&registry, V2_SCALER, "new", &newer(json!({}))).await;
     assert_eq!(left["spec"]["metrics"], metrics(70)["metrics"]);
     applied(&registry, V2_SCALER, "new", &newer(metrics(70))).await;
 
-    // By force it is the one's alone, and goes with it, even in the other's words.
+    // With force, one owns it alone, and removing it works even though the other version names it differently.
     let body = newer(metrics(90)).to_string();
     let (taken, _) = apply(&registry, V2_SCALER, "new", "&force=true", &body).await;
     let owned = managers(&taken.unwrap());
@@ -196,12 +196,12 @@ async fn managers_meet_whatever_version_they_speak() {
         "{owned:?}"
     );
     let gone = applied(&registry, V1_SCALER, "new", &older(json!({}))).await;
-    // Nobody says anything about the CPU, so the default is aimed at.
+    // No manager sets the CPU, so the default applies.
     assert_eq!(gone["spec"]["targetCPUUtilizationPercentage"], 80);
 }
 
 #[tokio::test]
-async fn an_update_takes_fields_from_those_who_named_them_in_another_version() {
+async fn an_update_takes_over_fields_applied_in_another_version() {
     let registry = registry().await;
     let older = scaler("autoscaling/v1", json!({"targetCPUUtilizationPercentage": 70}));
     applied(&registry, V1_SCALER, "old", &older).await;

@@ -1,6 +1,6 @@
-//! What holds of applying, whatever is applied: random objects of several kinds, sent as kubectl sends them.
+//! Properties of server-side apply, tested with random objects of several kinds, sent as kubectl sends them.
 //!
-//! An object is what its kind cannot do without, and any of the parts that its kind may have besides.
+//! An object has the required fields of its kind and any of its optional parts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use watchkeeper_patch::three_way;
 use watchkeeper_registry::{Body, Definition, Format, Part, PatchKind, Registry, WriteContext};
 use watchkeeper_storage::{Store, StoreOptions};
 
-/// A kind, what an object of it needs, and what it may have.
+/// A kind with the required and optional parts of its objects.
 struct Kind {
     resource: GroupVersionResource,
     base: Value,
@@ -33,7 +33,7 @@ fn kinds() -> Vec<Kind> {
     ]
 }
 
-/// What any object may have.
+/// Optional metadata of any object.
 fn metadata_parts() -> Vec<Value> {
     vec![
         json!({"metadata": {"labels": {"team": "a"}}}),
@@ -52,7 +52,7 @@ fn kind(group: &'static str, resource: &'static str, base: Value, parts: Vec<Val
     }
 }
 
-/// Parts of a pod's specification, wherever it stands.
+/// Parts of a pod spec, at any path.
 fn pod_parts(at: fn(Value) -> Value) -> Vec<Value> {
     let of_main = |fields: Value| {
         let mut container = json!({"name": "main"});
@@ -176,7 +176,7 @@ fn policies() -> Kind {
     kind("networking.k8s.io", "networkpolicies", base, parts)
 }
 
-/// Adds a part to an object: items with the same name or port become one.
+/// Adds a part to an object; items with the same name or port are merged.
 fn merge(object: &mut Value, part: &Value) {
     match (object, part) {
         (Value::Object(object), Value::Object(part)) => {
@@ -199,14 +199,14 @@ fn merge(object: &mut Value, part: &Value) {
     }
 }
 
-/// Whether two items of a list are states of one.
+/// True if two list items have the same key.
 fn is_same(one: &Value, other: &Value) -> bool {
     let keys = ["containerPort", "port", "name"];
     let key = keys.into_iter().find(|key| !one[key].is_null());
     key.is_some_and(|key| one[key] == other[key] && one["protocol"] == other["protocol"])
 }
 
-/// Objects of one kind, in the form a user writes them: each with what is needed and some of the parts.
+/// Objects of one kind as a user writes them: required parts, and some of the optional ones.
 #[derive(Debug)]
 struct Case {
     resource: GroupVersionResource,
@@ -215,12 +215,12 @@ struct Case {
 }
 
 impl Case {
-    /// An object with what it needs.
+    /// An object with its required parts.
     fn object(&self, choice: usize) -> Value {
         self.merged(self.base.clone(), choice)
     }
 
-    /// Only the parts.
+    /// Only the optional parts.
     fn parts(&self, choice: usize) -> Value {
         self.merged(json!({}), choice)
     }
@@ -233,7 +233,7 @@ impl Case {
     }
 }
 
-/// A kind, and as many selections of its parts as asked for.
+/// A kind, and `objects` selections of its parts.
 fn case(objects: usize) -> impl Strategy<Value = Case> {
     any::<Index>().prop_flat_map(move |which| {
         let mut kinds = kinds();
@@ -252,7 +252,7 @@ fn case(objects: usize) -> impl Strategy<Value = Case> {
     })
 }
 
-/// A server's registry, and names that are free.
+/// A registry, and a supply of free names.
 struct Server {
     runtime: Runtime,
     registry: Registry,
@@ -323,7 +323,7 @@ impl Remote<'_> {
         self.patch(manager, PatchKind::Apply, &self.named(object))
     }
 
-    /// What `kubectl apply` does with the manifest it applied last, a new one and the live object.
+    /// The patch of `kubectl apply` for the last applied manifest, the new one and the live object.
     fn apply_from_client(&self, original: &Value, modified: &Value, live: &Value) -> Value {
         let (schema, type_id) = (&self.definition.schema, &self.definition.type_id);
         let (original, modified) = (self.named(original), self.named(modified));
@@ -339,7 +339,7 @@ impl Remote<'_> {
         let (bytes, context) = (patch.to_string(), by(manager));
         let (definition, name) = (&self.definition, self.name.as_str());
         let patched = async {
-            // Entries of managers are in the order of their times.
+            // Managed fields are ordered by time.
             tokio::time::advance(Duration::from_secs(1)).await;
             registry
                 .patch(
@@ -363,7 +363,7 @@ fn by(manager: &str) -> WriteContext {
     }
 }
 
-/// An object without what is of one object only, or of its history.
+/// An object without its identity and history.
 fn meaning(mut object: Value) -> Value {
     let metadata = object["metadata"].as_object_mut().unwrap();
     let histories = [
@@ -382,7 +382,7 @@ fn meaning(mut object: Value) -> Value {
     object
 }
 
-/// A meaning in which no list has an order.
+/// An object whose lists are sorted.
 fn unordered(mut value: Value) -> Value {
     fn sort(value: &mut Value) {
         match value {
@@ -403,7 +403,7 @@ thread_local! {
 }
 
 proptest! {
-    /// Nothing is written, so nothing is told to those who watch.
+    /// Nothing is written, so watches see no event.
     #[test]
     fn the_same_manifest_twice_changes_nothing(case in case(2)) {
         SERVER.with(|server| {
@@ -417,9 +417,9 @@ proptest! {
         })?;
     }
 
-    /// What came before leaves no trace.
+    /// Earlier manifests leave no trace.
     #[test]
-    fn the_last_manifest_is_what_counts(case in case(2)) {
+    fn the_last_manifest_determines_the_object(case in case(2)) {
         SERVER.with(|server| {
             let remote = server.object(&case);
             remote.apply("mine", &case.object(0)).unwrap();
@@ -430,9 +430,9 @@ proptest! {
         })?;
     }
 
-    /// Who applies nothing any more takes away what was theirs alone.
+    /// A manager that applies an empty configuration removes only the fields it owned alone.
     #[test]
-    fn what_others_own_survives_a_removal(case in case(2)) {
+    fn fields_of_other_managers_survive_a_removal(case in case(2)) {
         SERVER.with(|server| {
             let remote = server.object(&case);
             let alone = remote.apply("other", &case.object(0)).unwrap();
@@ -445,7 +445,7 @@ proptest! {
         })?;
     }
 
-    /// Client-side apply, where nobody else writes: nothing of the first manifest is left.
+    /// Client-side apply without other writers: nothing of the first manifest remains.
     #[test]
     fn a_three_way_patch_turns_one_manifest_into_another(case in case(2)) {
         SERVER.with(|server| {
@@ -459,9 +459,9 @@ proptest! {
         })?;
     }
 
-    /// Client-side apply, with somebody else's changes in between: what is written is there, and stays.
+    /// Client-side apply with concurrent changes: everything in the manifest is in the object.
     #[test]
-    fn a_three_way_patch_brings_all_that_is_written(case in case(3)) {
+    fn a_three_way_patch_sets_every_field_of_the_manifest(case in case(3)) {
         SERVER.with(|server| {
             let (before, after, theirs) = (case.object(0), case.object(1), case.parts(2));
             let remote = server.object(&case);
@@ -475,7 +475,7 @@ proptest! {
     }
 }
 
-/// Whether everything a user wrote is there; items of lists may stand anywhere.
+/// True if `live` has everything in `wanted`; the order of list items is ignored.
 fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => wanted

@@ -1,4 +1,4 @@
-//! Custom kinds in a registry over a store in memory: from the definition to the last object.
+//! Custom kinds over an in-memory store: from the definition to the last object.
 
 mod cluster;
 mod definitions;

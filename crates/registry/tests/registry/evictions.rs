@@ -1,4 +1,4 @@
-//! Evictions ask a pod's disruption budget, which no recording shows.
+//! Evictions with a disruption budget, which no recording covers.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::{GetOptions, GroupVersionResource, Status};
@@ -8,7 +8,7 @@ use watchkeeper_storage::{Store, StoreOptions};
 struct Cluster(Registry);
 
 impl Cluster {
-    /// A pod that runs, and a budget that counts it.
+    /// A running pod, and a budget that selects it.
     async fn with_budget(budget_status: Value) -> Self {
         let cluster = Self(
             Registry::open(Store::memory(StoreOptions::default()))
@@ -88,7 +88,7 @@ fn body(bytes: &[u8]) -> Body<'_> {
 }
 
 #[tokio::test]
-async fn a_budget_that_can_spare_nobody_refuses() {
+async fn an_exhausted_budget_refuses_evictions() {
     let status =
         json!({"observedGeneration": 1, "desiredHealthy": 1, "currentHealthy": 1, "expectedPods": 1});
     let cluster = Cluster::with_budget(status).await;
@@ -109,7 +109,7 @@ async fn a_budget_that_can_spare_nobody_refuses() {
 }
 
 #[tokio::test]
-async fn a_budget_nobody_has_looked_at_says_so() {
+async fn an_unobserved_budget_asks_for_a_retry() {
     let cluster = Cluster::with_budget(json!({"disruptionsAllowed": 1})).await;
     let refusal = serde_json::to_value(cluster.evict().await.unwrap_err()).unwrap();
     assert_eq!(
@@ -131,12 +131,12 @@ async fn an_eviction_spends_the_budget() {
     assert!(budget["status"]["disruptedPods"]["p"].is_string());
     let pod = cluster.show("", "pods", "p").await;
     assert!(pod["metadata"]["deletionTimestamp"].is_string());
-    // A second one finds the pod going, and costs nothing.
+    // The second eviction finds the pod terminating, and does not spend the budget.
     cluster.evict().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_dry_run_evicts_nobody() {
+async fn a_dry_run_evicts_nothing() {
     let status = json!({"observedGeneration": 1, "disruptionsAllowed": 1, "expectedPods": 2});
     let cluster = Cluster::with_budget(status).await;
     let pod = cluster.show("", "pods", "p").await;
@@ -147,7 +147,7 @@ async fn a_dry_run_evicts_nobody() {
 }
 
 #[tokio::test]
-async fn one_version_of_a_pod_can_be_evicted() {
+async fn an_eviction_respects_a_resource_version_precondition() {
     let status = json!({"observedGeneration": 1, "disruptionsAllowed": 2, "expectedPods": 2});
     let cluster = Cluster::with_budget(status).await;
     let refused = cluster.evict_with(json!({"preconditions": {"resourceVersion": "1"}}));

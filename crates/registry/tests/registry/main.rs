@@ -1,4 +1,4 @@
-//! What the registry makes of reads, writes and watches, over a store in memory.
+//! Reads, writes and watches of a registry over an in-memory store.
 
 mod admission;
 mod applies;

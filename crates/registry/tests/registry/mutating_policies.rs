@@ -1,4 +1,4 @@
-//! Policies that change writes: what they make of objects, in which order, and what if they cannot.
+//! MutatingAdmissionPolicies: their results, their order, and their failures.
 
 use crate::recording::{create, registry, send};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn patch(expression: &str) -> Value {
     json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}})
 }
 
-/// Puts a policy about config maps and pods into force.
+/// Creates a policy about config maps and pods, and its binding.
 async fn bind(registry: &Registry, name: &str, parts: Value) {
     let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
         "resources": ["configmaps", "pods"]});
@@ -45,7 +45,7 @@ async fn created(registry: &Registry, path: &str, object: Value) -> Result<Value
 }
 
 #[tokio::test]
-async fn mutations_run_in_order_each_on_what_the_last_one_left() {
+async fn mutations_run_in_order_on_the_result_of_the_previous_one() {
     let registry = registry().await;
     let mutations = json!([
         apply("Object{metadata: Object.metadata{labels: {'a': variables.first}}}"),
@@ -66,13 +66,13 @@ async fn mutations_run_in_order_each_on_what_the_last_one_left() {
     let made = created(&registry, CONFIG_MAPS, map()).await.unwrap();
     assert_eq!(made["metadata"]["labels"], json!({"a": "one", "b/c": "two"}));
     assert_eq!(made["data"], json!({"a": "1", "b": "1"}));
-    // What a policy sets is nobody's.
+    // Fields set by a policy have no manager.
     let managed = made["metadata"]["managedFields"].to_string();
     assert!(!managed.contains("f:labels"), "{managed}");
 }
 
 #[tokio::test]
-async fn a_configuration_is_merged_by_the_keys_of_lists() {
+async fn an_apply_configuration_is_merged_by_list_keys() {
     let registry = registry().await;
     let sidecar = "Object{spec: Object.spec{initContainers: [Object.spec.initContainers{name: 'side', image: 'x', \
         restartPolicy: 'Always'}], containers: object.spec.containers.map(c, \
@@ -85,13 +85,13 @@ async fn a_configuration_is_merged_by_the_keys_of_lists() {
         (&container["image"], &container["workingDir"]),
         (&json!("i"), &json!("/w"))
     );
-    // Defaults come to what was added.
+    // Added parts are defaulted.
     let side = &made["spec"]["initContainers"][0];
     assert_eq!(side["terminationMessagePath"], json!("/dev/termination-log"));
 }
 
 #[tokio::test]
-async fn a_mutation_that_cannot_be_made_is_refused_or_left_out() {
+async fn a_failed_mutation_follows_the_failure_policy() {
     let labels = "Object{metadata: Object.metadata{labels: {'a': object.data.missing}}}";
     for (expression, why) in [
         (
@@ -131,7 +131,7 @@ async fn a_mutation_that_cannot_be_made_is_refused_or_left_out() {
 }
 
 #[tokio::test]
-async fn a_whole_list_is_not_replaced_by_accident() {
+async fn atomic_lists_cannot_be_replaced() {
     let registry = registry().await;
     let command = "Object{spec: Object.spec{containers: [Object.spec.containers{name: 'c', args: ['x']}]}}";
     bind(&registry, "p", json!({"mutations": [apply(command)]})).await;
@@ -142,7 +142,7 @@ async fn a_whole_list_is_not_replaced_by_accident() {
 }
 
 #[tokio::test]
-async fn a_policy_sees_what_others_changed_after_it_if_it_wants_to() {
+async fn a_policy_is_reinvoked_after_later_changes() {
     let registry = registry().await;
     // In the order of their names: the first counts what the second adds.
     let count = "Object{metadata: Object.metadata{annotations: {'count': string(object.data.size())}}}";
@@ -159,7 +159,7 @@ async fn a_policy_sees_what_others_changed_after_it_if_it_wants_to() {
 }
 
 #[tokio::test]
-async fn conditions_and_rights_decide_who_is_changed() {
+async fn match_conditions_and_the_authorizer_select_writes() {
     let registry = registry().await;
     let may = "authorizer.serviceAccount('default', 'robot').group('').resource('pods').namespace('default')\
         .check('list').allowed()";

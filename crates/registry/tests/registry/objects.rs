@@ -1,4 +1,4 @@
-//! The life of an object in a registry over a store in memory.
+//! The life cycle of an object in a registry over an in-memory store.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl Cluster {
         Ok(self.show(&created))
     }
 
-    /// Applies a map with an entry of the manager's own; whether it is new.
+    /// Applies a config map with an entry named after the manager; returns true if it was created.
     async fn apply(&self, manager: &str, name: &str) -> bool {
         let context = WriteContext {
             manager: manager.into(),
@@ -207,7 +207,7 @@ async fn every_kind_of_patch_changes_the_object() {
 }
 
 #[tokio::test]
-async fn pages_show_one_state() {
+async fn pages_show_one_revision() {
     let cluster = Cluster::start().await;
     for name in ["a", "b", "c", "d", "e"] {
         cluster.create(config_map(name, "1")).await.unwrap();
@@ -228,7 +228,7 @@ async fn pages_show_one_state() {
                 .iter()
                 .map(|item| cluster.show(item)["metadata"]["name"].clone()),
         );
-        // What happens between two pages is not seen.
+        // Changes between two pages are not visible.
         let _ = cluster.delete("e").await;
         match page.continue_token {
             Some(token) => options.continue_token = token,
@@ -239,7 +239,7 @@ async fn pages_show_one_state() {
 }
 
 #[tokio::test]
-async fn a_watch_begins_with_what_is_there_and_goes_on() {
+async fn a_watch_starts_with_existing_objects_and_continues() {
     let cluster = Cluster::start().await;
     cluster.create(config_map("a", "1")).await.unwrap();
     let mut watch = cluster
@@ -259,9 +259,9 @@ async fn a_watch_begins_with_what_is_there_and_goes_on() {
     assert_eq!(next(&mut watch, 3).await, ["ADDED b", "MODIFIED a", "DELETED b"]);
 }
 
-/// What a watch begins with is sent in pieces: the same bytes as one by one, and what happens meanwhile comes behind.
+/// Initial events are sent in pieces, with the same bytes as one by one; later events follow.
 #[tokio::test]
-async fn the_first_events_in_pieces_are_those_one_by_one_and_join_with_what_follows() {
+async fn initial_events_in_pieces_equal_those_one_by_one_and_later_events_follow() {
     let cluster = Cluster::start().await;
     let note = "x".repeat(50_000);
     for number in 0..5 {
@@ -291,7 +291,7 @@ async fn the_first_events_in_pieces_are_those_one_by_one_and_join_with_what_foll
         }
         let mut watch = cluster.watch(options.clone()).await;
         let mut pieces = vec![encode::initial_events(&mut watch, form).unwrap().unwrap()];
-        // Between two pieces, or behind the only one.
+        // Between two pieces, or after the only one.
         cluster.create(config_map("n9", "1")).await.unwrap();
         cluster.delete("n3").await.unwrap();
         while let Some(piece) = encode::initial_events(&mut watch, form) {
@@ -308,7 +308,7 @@ async fn the_first_events_in_pieces_are_those_one_by_one_and_join_with_what_foll
 }
 
 #[tokio::test]
-async fn a_watch_from_a_version_misses_and_repeats_nothing() {
+async fn a_watch_from_a_version_delivers_each_event_once() {
     let cluster = Cluster::start().await;
     let first = cluster.create(config_map("a", "1")).await.unwrap();
     cluster.create(config_map("b", "1")).await.unwrap();
@@ -322,7 +322,7 @@ async fn a_watch_from_a_version_misses_and_repeats_nothing() {
 }
 
 #[tokio::test]
-async fn objects_enter_and_leave_a_selection() {
+async fn objects_that_start_or_stop_matching_are_added_or_deleted() {
     let cluster = Cluster::start().await;
     let labelled = |name: &str, value: &str| json!({"metadata": {"name": name, "labels": {"app": value}}});
     cluster.create(labelled("a", "x")).await.unwrap();
@@ -346,7 +346,7 @@ async fn objects_enter_and_leave_a_selection() {
 }
 
 #[tokio::test]
-async fn a_watch_from_before_a_compaction_is_told_so() {
+async fn a_watch_from_before_a_compaction_is_expired() {
     let cluster = Cluster::start().await;
     let first = cluster.create(config_map("a", "1")).await.unwrap();
     cluster.create(config_map("b", "1")).await.unwrap();
@@ -365,7 +365,7 @@ async fn a_watch_from_before_a_compaction_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_quiet_watch_lives_through_a_compaction() {
+async fn a_quiet_watch_survives_a_compaction() {
     let cluster = Cluster::start().await;
     let first = cluster.create(config_map("a", "1")).await.unwrap();
     let after = |object: &Value| WatchOptions {
@@ -375,7 +375,7 @@ async fn a_quiet_watch_lives_through_a_compaction() {
     let mut watch = cluster.watch(after(&first)).await;
     let second = cluster.create(config_map("b", "1")).await.unwrap();
     assert_eq!(next(&mut watch, 1).await, ["ADDED b"]);
-    // Others are busy meanwhile, and history is compacted.
+    // Other resources change, and history is compacted.
     let store = cluster.registry.store();
     store
         .create("/registry/others/a", "x".into(), None)
@@ -389,7 +389,7 @@ async fn a_quiet_watch_lives_through_a_compaction() {
 }
 
 #[tokio::test]
-async fn two_versions_of_a_resource_are_watched_as_themselves() {
+async fn each_version_of_a_resource_is_watched_as_itself() {
     let cluster = Cluster::start().await;
     let definition = |group: &'static str| {
         let events = GroupVersionResource::new(group, "v1", "events");
@@ -429,7 +429,7 @@ async fn two_versions_of_a_resource_are_watched_as_themselves() {
 }
 
 #[tokio::test]
-async fn a_watch_may_ask_for_any_time() {
+async fn a_watch_accepts_any_timeout() {
     let cluster = Cluster::start().await;
     cluster.create(config_map("a", "1")).await.unwrap();
     let options = WatchOptions {
@@ -455,7 +455,7 @@ async fn a_watch_ends_at_its_deadline_after_a_last_bookmark() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quiet_watch_moves_on_with_what_happens_to_others() {
+async fn bookmarks_of_a_quiet_watch_follow_other_resources() {
     let cluster = Cluster::start().await;
     let first = cluster.create(config_map("a", "1")).await.unwrap();
     let options = WatchOptions {
@@ -475,7 +475,7 @@ async fn a_quiet_watch_moves_on_with_what_happens_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_never_quiet_ends_at_its_deadline() {
+async fn a_busy_watch_ends_at_its_deadline() {
     let cluster = Cluster::start().await;
     let first = cluster.create(config_map("a", "1")).await.unwrap();
     let options = WatchOptions {
@@ -512,7 +512,7 @@ async fn a_finalizer_keeps_an_object_until_it_is_removed() {
 }
 
 #[tokio::test]
-async fn nothing_is_created_in_a_namespace_that_is_not_there() {
+async fn creates_in_a_missing_namespace_are_rejected() {
     let cluster = Cluster::start().await;
     let bytes = serde_json::to_vec(&config_map("a", "1")).unwrap();
     let body = Body {
@@ -528,7 +528,7 @@ async fn nothing_is_created_in_a_namespace_that_is_not_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn patches_without_a_version_all_arrive() {
+async fn concurrent_patches_without_a_version_all_succeed() {
     const WRITERS: usize = 8;
     let cluster = Arc::new(Cluster::start().await);
     cluster.create(config_map("a", "v")).await.unwrap();
@@ -548,7 +548,7 @@ async fn patches_without_a_version_all_arrive() {
 }
 
 #[tokio::test]
-async fn a_registry_can_be_opened_on_what_another_has_stored() {
+async fn a_registry_opens_an_existing_store() {
     let cluster = Cluster::start().await;
     let store = cluster.registry.store().clone();
     let version = store.current_revision();
@@ -556,13 +556,13 @@ async fn a_registry_can_be_opened_on_what_another_has_stored() {
     assert_eq!(
         store.current_revision(),
         version,
-        "what is there is not created again"
+        "existing objects are not created again"
     );
 }
 
-/// All find nothing and want to create it; those who are late change what the first has made.
+/// All find nothing and create; all but the first update the created object.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn those_who_apply_a_new_object_at_once_all_do() {
+async fn concurrent_applies_of_a_new_object_all_succeed() {
     const MANAGERS: [&str; 4] = ["a", "b", "c", "d"];
     let cluster = Arc::new(Cluster::start().await);
     for round in 0..50 {
@@ -577,7 +577,7 @@ async fn those_who_apply_a_new_object_at_once_all_do() {
             });
         }
         let created = applying.join_all().await.into_iter().filter(|created| *created);
-        assert_eq!(created.count(), 1, "one is the first");
+        assert_eq!(created.count(), 1, "exactly one creates");
         let (registry, maps) = (&cluster.registry, &cluster.config_maps);
         let map = registry.get(maps, "default", &name, &GetOptions::default()).await;
         let data = cluster.show(&map.unwrap())["data"].clone();
@@ -586,7 +586,7 @@ async fn those_who_apply_a_new_object_at_once_all_do() {
 }
 
 #[tokio::test]
-async fn a_namespace_with_a_generated_name_is_labelled_with_it() {
+async fn a_namespace_with_a_generated_name_has_its_name_label() {
     let cluster = Cluster::start().await;
     let namespaces = GroupVersionResource::new("", "v1", "namespaces");
     let namespaces = cluster.registry.definition(&namespaces).unwrap();

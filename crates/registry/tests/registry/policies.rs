@@ -1,4 +1,4 @@
-//! Policies that validate writes: which a cluster accepts, and what follows from those that are in force.
+//! ValidatingAdmissionPolicies: which ones are accepted, and their effects.
 
 use crate::recording::{create, registry, send};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn binding(parts: Value) -> Value {
     json!({"metadata": {"name": "b"}, "spec": spec})
 }
 
-/// A registry in which a policy is in force.
+/// A registry with an active policy.
 async fn with(policy_parts: Value, binding_parts: Value) -> Registry {
     let registry = registry().await;
     create(&registry, POLICIES, policy(policy_parts)).await;
@@ -42,7 +42,7 @@ fn config_map(name: &str, data: Value) -> Value {
     json!({"metadata": {"name": name}, "data": data})
 }
 
-/// What a write is refused for, without what every refusal says.
+/// The reason of a rejected write, without the common prefix.
 fn why<T>(result: Result<T, Status>) -> Option<String> {
     let status = result.err()?;
     let said = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: ";
@@ -54,7 +54,7 @@ fn why<T>(result: Result<T, Status>) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_policy_whose_expressions_do_not_compile_is_refused() {
+async fn a_policy_with_invalid_expressions_is_rejected() {
     let registry = registry().await;
     let check = async |parts: Value, expected: &str| {
         let status = send(&registry, "POST", POLICIES, policy(parts))
@@ -103,7 +103,7 @@ async fn a_policy_whose_expressions_do_not_compile_is_refused() {
 }
 
 #[tokio::test]
-async fn what_a_policy_denies_is_refused_as_long_as_it_is_bound() {
+async fn a_policy_denies_writes_while_it_is_bound() {
     let registry = registry().await;
     let validations = json!([{"expression": "object.data.size() < 2"}]);
     create(&registry, POLICIES, policy(json!({"validations": validations}))).await;
@@ -128,7 +128,7 @@ async fn what_a_policy_denies_is_refused_as_long_as_it_is_bound() {
     );
     create(&registry, CONFIG_MAPS, config_map("c", json!({"a": "1"}))).await;
 
-    // Changes are held to it as well, by every way.
+    // It applies to all kinds of updates, too.
     let path = format!("{CONFIG_MAPS}/c");
     let grown = send(&registry, "PATCH", &path, json!({"data": {"b": "2"}})).await;
     assert!(why(grown).is_some());
@@ -181,7 +181,7 @@ async fn messages_reasons_and_variables() {
 }
 
 #[tokio::test]
-async fn a_policy_that_cannot_tell_refuses_or_not_as_it_says() {
+async fn an_evaluation_error_follows_the_failure_policy() {
     let validations = json!([{"expression": "object.data.a == '1'"}]);
     let fails = with(json!({"validations": validations}), json!({})).await;
     let empty = config_map("c", json!({}));
@@ -200,7 +200,7 @@ async fn a_policy_that_cannot_tell_refuses_or_not_as_it_says() {
 }
 
 #[tokio::test]
-async fn a_policy_is_only_about_what_it_matches() {
+async fn a_policy_applies_only_to_matching_writes() {
     let never = json!([{"expression": "false", "message": "never"}]);
     let namespaces = json!({"namespaceSelector": {"matchLabels": {"strict": "yes"}}});
     let registry = with(
@@ -249,7 +249,7 @@ async fn a_policy_is_only_about_what_it_matches() {
 }
 
 #[tokio::test]
-async fn deletions_and_old_objects_are_seen() {
+async fn policies_see_deletions_and_old_objects() {
     let registry = with(
         json!({"validations": [
             {"expression": "request.operation != 'DELETE' || oldObject.metadata.name != 'kept'", "message": "kept"},
@@ -331,7 +331,7 @@ async fn a_binding_may_only_warn() {
 }
 
 #[tokio::test]
-async fn a_policy_does_not_keep_the_server_from_its_work() {
+async fn the_servers_own_writes_are_exempt_from_policies() {
     let every =
         json!([{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/status"]}]);
     let store = Store::memory(StoreOptions::default());
@@ -380,7 +380,7 @@ async fn a_variable_has_the_type_of_its_expression() {
 }
 
 #[tokio::test]
-async fn expressions_ask_what_the_writer_may_do() {
+async fn expressions_can_use_the_authorizer() {
     for (expression, is_allowed) in [
         ("authorizer.path('/healthz').check('get').allowed()", true),
         ("authorizer.requestResource.check('create').allowed()", true),
@@ -398,7 +398,7 @@ async fn expressions_ask_what_the_writer_may_do() {
 }
 
 #[tokio::test]
-async fn a_note_that_cannot_be_made_refuses_the_write_unless_failures_are_ignored() {
+async fn a_failed_audit_annotation_follows_the_failure_policy() {
     let parts = |policy: &str| json!({"failurePolicy": policy, "auditAnnotations": [{"key": "k", "valueExpression": "string(object.data.missing)"}]});
     let warns = json!({"validationActions": ["Audit"]});
     let registry = with(parts("Fail"), warns.clone()).await;

@@ -1,12 +1,12 @@
-//! Nothing is refused that a recorded Kubernetes server accepts, and what it answers can be sent back.
+//! Every create that a recorded Kubernetes server accepted is accepted, and its result can be written back.
 
 use crate::recording::{accepted_creates, put_back};
 
-/// What this registry does not accept, and why.
+/// Creates that this registry rejects, with the reason.
 const REFUSED: &[(&str, &str)] = &[];
 
 #[tokio::test]
-async fn what_kubernetes_creates_is_created_and_can_be_put_back() {
+async fn recorded_creates_succeed_and_can_be_written_back() {
     let mut wrong = Vec::new();
     let mut right = 0;
     for create in accepted_creates() {

@@ -1,8 +1,8 @@
-//! Everything but pods, workloads, services and namespaces, as a recorded Kubernetes server writes it.
+//! Recorded writes of all kinds but pods, workloads, services and namespaces.
 
 use crate::recording::{Exchange, Report, cases, replay, writes_any};
 
-/// Whose answers are compared.
+/// The resources whose answers are compared.
 const RESOURCES: &[&str] = &[
     "certificatesigningrequests",
     "clusterrolebindings",
@@ -34,10 +34,10 @@ const RESOURCES: &[&str] = &[
     "validatingwebhookconfigurations",
 ];
 
-/// Config maps are what most cases about something else write; these areas are about them.
+/// Most cases about other topics write config maps; these areas are about config maps themselves.
 const ABOUT_CONFIG_MAPS: &[&str] = &["crud/", "update/", "validation/"];
 
-/// What is known to differ, and why.
+/// Known differences, with the reason.
 const DIFFERS: &[(&str, &str)] = &[];
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn writes_are_answered_as_recorded() {
                 continue;
             }
             if exchange.resource == "endpoints" {
-                // Said of every request about them, by the server.
+                // This warning comes from the server, not from the registry.
                 exchange
                     .expected
                     .warnings

@@ -1,8 +1,8 @@
-//! Scale, binding, eviction, tokens, approval and the like, as a recorded Kubernetes server answers them.
+//! Recorded requests to subresources: scale, binding, eviction, token, approval and others.
 
 use crate::recording::{Report, cases, replay};
 
-/// Cases about subresources.
+/// The cases about subresources.
 const CASES: &[&str] = &[
     "crud/certificate-signing-request.json",
     "crud/namespace.json",
@@ -11,15 +11,15 @@ const CASES: &[&str] = &[
     "watch/field-selectors.json",
 ];
 
-/// What is known to differ, and why.
+/// Known differences, with the reason.
 const DIFFERS: &[(&str, &str)] = &[
     (
         "subresource/csr-approval.json unknown-sub",
-        "which addresses there are is the server's to say",
+        "routing is the server's task",
     ),
     (
         "subresource/csr-approval.json unknown-sub-svc",
-        "which addresses there are is the server's to say",
+        "routing is the server's task",
     ),
 ];
 
@@ -31,7 +31,7 @@ async fn subresources_answer_as_recorded() {
             continue;
         }
         for exchange in replay(&file, &case).await {
-            // The registry returns the object where a server may answer with a Status.
+            // The registry returns the object even where a server may answer with a Status.
             if exchange.method == "DELETE" {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The rows of every recorded Table, worked out again from the objects of the same recording.
+//! Computes the rows of every recorded Table from the objects of the same recording.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn recorded_cases() -> Vec<Value> {
         .collect()
 }
 
-/// Every state of an object that a case shows, by uid and version.
+/// All recorded states of objects in a case, by uid and version.
 fn states(case: &Value) -> HashMap<(String, String), Value> {
     let mut found = HashMap::new();
     let mut pending = vec![case];
@@ -45,7 +45,7 @@ fn states(case: &Value) -> HashMap<(String, String), Value> {
     found
 }
 
-/// Every Table a case shows.
+/// All Tables in a case.
 fn tables(case: &Value) -> Vec<&Value> {
     let mut found = Vec::new();
     let mut pending = vec![case];
@@ -62,7 +62,7 @@ fn tables(case: &Value) -> Vec<&Value> {
     found
 }
 
-/// Ages depend on when one looks.
+/// Ages depend on the time of the request.
 fn without_ages(cells: &Value) -> Vec<Value> {
     let is_age = |text: &str| {
         text.ends_with(['s', 'm', 'h', 'd', 'y'])
@@ -78,7 +78,7 @@ fn without_ages(cells: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn rows_read_as_kubernetes_prints_them() {
+fn rows_equal_those_of_kubernetes() {
     let definitions = Definition::builtin();
     let now: Time = "2026-11-15T21:20:00Z".parse().unwrap();
     let (mut checked, mut wrong) = (0, Vec::new());

@@ -1,8 +1,8 @@
-//! Pods, the kinds that make them and the namespaces they are in, as a recorded Kubernetes server writes them.
+//! Recorded writes of pods, workloads and namespaces.
 
 use crate::recording::{Report, cases, replay, writes_any};
 
-/// Whose answers are compared.
+/// The resources whose answers are compared.
 const RESOURCES: &[&str] = &[
     "controllerrevisions",
     "cronjobs",
@@ -17,9 +17,9 @@ const RESOURCES: &[&str] = &[
     "statefulsets",
 ];
 
-/// Cases with steps that only a server answers, on whose outcome later steps depend.
+/// Cases with steps that need a server and affect later steps.
 const NEEDS_SERVER: &[&str] = &[
-    // Namespaces end by a subresource.
+    // Namespaces are finalized by a subresource.
     "crud/namespace.json",
     "patch/scale-subresource.json",
     "protobuf/deployment.json",
@@ -30,7 +30,7 @@ const NEEDS_SERVER: &[&str] = &[
     "watch/field-selectors.json",
 ];
 
-/// What is known to differ, and why.
+/// Known differences, with the reason.
 const DIFFERS: &[(&str, &str)] = &[];
 
 #[tokio::test]

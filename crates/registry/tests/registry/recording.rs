@@ -1,8 +1,8 @@
 //! Recorded exchanges with a Kubernetes API server, and their replay against a registry.
 //!
-//! A case is a list of requests and answers. [`replay`] sends those that a registry without HTTP understands, with
-//! what earlier answers fill in, and returns each answer beside the recorded one, both without what differs
-//! between any two runs: uids, versions, times, generated names.
+//! A case is a list of requests and answers. [`replay`] sends those that a registry without HTTP supports, with
+//! values from earlier answers filled in, and returns each answer beside the recorded one. Both are normalized: uids,
+//! versions, times and generated names are removed.
 
 #![allow(dead_code, reason = "each suite uses its part")]
 
@@ -17,28 +17,28 @@ use watchkeeper_registry::{
 };
 use watchkeeper_storage::{Store, StoreOptions};
 
-/// One request of a case, answered.
+/// One request of a case and its answers.
 pub(crate) struct Exchange {
     /// `crud/pod.json create`.
     pub(crate) name: String,
     /// `POST`.
     pub(crate) method: String,
-    /// The resource's plural name, and what of it has verbs of its own.
+    /// The resource's plural name, with a special subresource if there is one.
     pub(crate) resource: String,
-    /// What the recorded server said.
+    /// The answer of the recorded server.
     pub(crate) expected: Answer,
-    /// What the registry says.
+    /// The answer of the registry.
     pub(crate) got: Answer,
 }
 
-/// An answer, without what differs between any two runs.
+/// A normalized answer.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) body: Value,
     pub(crate) warnings: Vec<String>,
 }
 
-/// Which answers are as recorded, beside those that are known not to be.
+/// Counts equal answers and collects differences, except known ones.
 pub(crate) struct Report {
     differs: &'static [(&'static str, &'static str)],
     wrong: Vec<String>,
@@ -70,7 +70,7 @@ impl Report {
         }
     }
 
-    /// Fails for what differs, and if hardly anything was compared.
+    /// Fails if there are differences, or if too few answers were compared.
     pub(crate) fn finish(self, at_least: usize) {
         let (right, wrong) = (self.right, self.wrong.len());
         assert!(
@@ -104,7 +104,7 @@ pub(crate) fn cases() -> Vec<(String, Value)> {
         .collect()
 }
 
-/// Whether a case writes any of these resources.
+/// True if a case writes any of these resources.
 pub(crate) fn writes_any(case: &Value, resources: &[&str]) -> bool {
     steps(case).any(|step| {
         Target::of(&step["request"]).is_some_and(|target| {
@@ -113,7 +113,7 @@ pub(crate) fn writes_any(case: &Value, resources: &[&str]) -> bool {
     })
 }
 
-/// The recorded server was not told to allow privileged containers.
+/// The recorded server did not allow privileged containers.
 fn as_recorded() -> RegistryOptions {
     RegistryOptions {
         allow_privileged: false,
@@ -160,20 +160,20 @@ pub(crate) async fn replay(file: &str, case: &Value) -> Vec<Exchange> {
     exchanges
 }
 
-/// A registry with nothing in it but what every cluster has.
+/// A new registry.
 pub(crate) async fn registry() -> Registry {
     Registry::open(Store::memory(StoreOptions::default()))
         .await
         .unwrap()
 }
 
-/// Creates what must be allowed.
+/// Creates a valid object.
 pub(crate) async fn create(registry: &Registry, path: &str, object: Value) -> Value {
     let created = send(registry, "POST", path, object).await;
     created.unwrap_or_else(|status| panic!("{path}: {}", status.message))
 }
 
-/// Sends one request that a registry understands; patches are merge patches.
+/// Sends one request; patches are merge patches.
 pub(crate) async fn send(
     registry: &Registry,
     method: &str,
@@ -192,8 +192,8 @@ pub(crate) async fn send(
         .0
 }
 
-/// Applies a configuration, in JSON or YAML, for a manager; `options` is the rest of the query. Also returns what the
-/// author hears.
+/// Applies a configuration, in JSON or YAML, as a manager; `options` is the rest of the query. Also returns the
+/// warnings.
 pub(crate) async fn apply(
     registry: &Registry,
     path: &str,
@@ -214,7 +214,7 @@ pub(crate) async fn apply(
         .expect("a verb of a registry")
 }
 
-/// What the author of an object hears that is created.
+/// The warnings of a create.
 pub(crate) async fn warnings(registry: &Registry, path: &str, body: Value) -> Vec<String> {
     let request = json!({"method": "POST", "path": path, "body": body});
     let target = Target::of(&request).expect("a path of a registry");
@@ -279,7 +279,7 @@ pub(crate) async fn put_back(create: &Create) -> Result<(), String> {
     }
     let name = created["metadata"]["name"].as_str().unwrap().to_owned();
     let path = request["path"].as_str().unwrap().split('?').next().unwrap();
-    // The server has its say about a definition right after it was created.
+    // The server writes the status of a definition right after its creation.
     if definition.resource.kind == "CustomResourceDefinition" {
         let get = GetOptions::default();
         let found = registry.get(&definition, "", &name, &get).await;
@@ -303,7 +303,7 @@ fn steps(case: &Value) -> impl Iterator<Item = &Value> {
         .filter(|step| step["request"].is_object())
 }
 
-/// What a request is about.
+/// The target of a request.
 struct Target {
     method: String,
     resource: GroupVersionResource,
@@ -316,7 +316,7 @@ struct Target {
 }
 
 impl Target {
-    /// Reads a path; `None` for what a registry does not serve.
+    /// Parses a path; `None` if the registry does not serve it.
     fn of(request: &Value) -> Option<Self> {
         let path = request["path"].as_str()?;
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
@@ -410,7 +410,7 @@ impl Target {
                     .await;
                 deleted.and_then(|deletion: Deletion| show(deletion.object().clone()))
             }
-            // Tables and the like are not the registry's.
+            // Tables and other forms are made by the server.
             ("GET", name) if !name.is_empty() && request["headers"]["Accept"].is_null() => {
                 let options = GetOptions::default();
                 registry
@@ -423,7 +423,7 @@ impl Target {
         Some((result, context.warnings.take()))
     }
 
-    /// Whether the address is of something with verbs of its own.
+    /// True for a subresource with its own handling.
     fn is_special(&self) -> bool {
         let is_part = matches!(
             self.subresource.as_str(),
@@ -510,7 +510,7 @@ impl Target {
     }
 }
 
-/// A body as it was sent; `None` for those that are not text.
+/// A body as sent; `None` if it is not text.
 fn bytes(body: &Value, content_type: &str) -> Option<(Format, Vec<u8>)> {
     if !body["base64"].is_null() {
         return None;
@@ -533,7 +533,7 @@ fn bytes(body: &Value, content_type: &str) -> Option<(Format, Vec<u8>)> {
     })
 }
 
-/// The request of a step, with what it takes from earlier answers.
+/// The request of a step, with values from earlier answers.
 fn filled_in(step: &Value, answers: &BTreeMap<String, Value>) -> Value {
     let mut request = step["request"].clone();
     let template = &step["template"];
@@ -571,7 +571,7 @@ fn resolved(template: &Value, answers: &BTreeMap<String, Value>) -> Value {
     }
 }
 
-/// `{{step/json/pointer}}` stands for a part of an earlier answer.
+/// `{{step/json/pointer}}` is replaced by a part of an earlier answer.
 fn resolved_text(text: &str, answers: &BTreeMap<String, Value>) -> String {
     let Some((before, rest)) = text.split_once("{{") else {
         return text.to_owned();
@@ -625,7 +625,7 @@ fn recorded_warnings(response: &Value) -> Vec<String> {
     values.iter().map(unquoted).collect()
 }
 
-/// A body without what differs between any two runs.
+/// A normalized body.
 fn normalized(mut body: Value) -> Value {
     if body["metadata"]["generateName"].is_string() {
         body["metadata"]["name"] = json!("GENERATED");
@@ -659,7 +659,7 @@ fn normalize(value: &mut Value) {
     }
 }
 
-/// Uids and times of this run, replaced by words.
+/// Replaces uids and times of this run by placeholders.
 fn without_uids(text: &str) -> String {
     let is_time = text.len() >= 20 && text.ends_with('Z') && text.as_bytes()[10] == b'T';
     if is_time && text > "2021" {

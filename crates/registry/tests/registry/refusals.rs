@@ -1,5 +1,5 @@
-//! What people get wrong, kind by kind, and what they are told. Each case is an object in order with one field set to
-//! something else; texts, their order and the fields they name are Kubernetes' own.
+//! Validation errors of every kind. Each case is a valid object with one field changed; texts, order and field names
+//! are those of Kubernetes.
 
 use crate::recording::{registry, send};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ const KEY: &str = "name part must consist of alphanumeric characters, '-', '_' o
                    alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
                    '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
-/// Sets what a pointer points to, and what is missing on the way.
+/// Sets the value at a pointer, creating missing parents.
 fn set(object: &mut Value, pointer: &str, value: Value) {
     let mut place = object;
     for step in pointer.split('/').skip(1) {
@@ -27,13 +27,13 @@ fn set(object: &mut Value, pointer: &str, value: Value) {
     *place = value;
 }
 
-/// The reasons of a refusal: the message without the kind and name.
+/// The field errors of a message, without kind and name.
 fn reasons(message: &str) -> String {
     let (_, reasons) = message.split_once(" is invalid: ").unwrap_or(("", message));
     reasons.to_owned()
 }
 
-/// Creates an object with one field changed, once for each case; no text means that it is fine.
+/// Creates an object with one field changed, once for each case; an empty text means that it is valid.
 pub(crate) async fn check(path: &str, object: Value, cases: &[(&str, Value, &str)]) {
     for (pointer, value, why) in cases {
         let registry = registry().await;
@@ -47,7 +47,7 @@ pub(crate) async fn check(path: &str, object: Value, cases: &[(&str, Value, &str
     }
 }
 
-/// Changes one field of an object that is there.
+/// Changes one field of an existing object.
 pub(crate) async fn check_change(path: &str, object: Value, cases: &[(&str, Value, &str)]) {
     let name = object["metadata"]["name"].as_str().unwrap().to_owned();
     for (pointer, value, why) in cases {
@@ -212,7 +212,7 @@ async fn containers_of_pods() {
 }
 
 #[tokio::test]
-async fn what_containers_ask_for() {
+async fn resources_of_containers() {
     check(
         &in_namespace("v1", "pods"),
         named(pod_spec()),
@@ -400,7 +400,7 @@ async fn volumes_of_pods() {
 }
 
 #[tokio::test]
-async fn where_and_how_pods_run() {
+async fn scheduling_and_security_of_pods() {
     check(
         &in_namespace("v1", "pods"),
         named(pod_spec()),
@@ -616,7 +616,7 @@ async fn sets_of_pods() {
                 json!("v"),
                 &format!(r#"spec.template.labels: Invalid value: "bad key": {KEY}"#),
             ),
-            // Templates may hold what pods may not.
+            // Templates may contain values that pods may not.
             ("/spec/template/spec/containers/0/image", json!(" "), ""),
         ],
     )
@@ -957,7 +957,7 @@ async fn services_and_endpoints() {
 }
 
 #[tokio::test]
-async fn policies_of_the_network() {
+async fn network_policies() {
     let rule = |peer: Value| json!([{"from": [peer]}]);
     check(
         &in_namespace("networking.k8s.io/v1", "networkpolicies"),

@@ -1,4 +1,4 @@
-//! What no recording shows of services, pods and kinds with few rules: what is refused, and what is filled in.
+//! Validation and defaults of services, pods and simple kinds that no recording covers.
 
 use crate::recording::{registry, send, warnings};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use watchkeeper_storage::{Store, StoreOptions};
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Why a spec is refused, without the name of what it is of; nothing if it is not.
+/// The error of a spec, without kind and name; empty if it is valid.
 async fn refusal(path: &str, spec: Value) -> String {
     let object = json!({"metadata": {"name": "x"}, "spec": spec});
     match send(&registry().await, "POST", path, object).await {
@@ -18,7 +18,7 @@ async fn refusal(path: &str, spec: Value) -> String {
 }
 
 #[tokio::test]
-async fn services_have_what_their_type_allows() {
+async fn services_are_validated_by_type() {
     let with = |mut spec: Value| {
         if spec.get("ports").is_none() {
             spec["ports"] = json!([{"port": 80}]);
@@ -93,7 +93,7 @@ async fn services_have_what_their_type_allows() {
 }
 
 #[tokio::test]
-async fn pods_share_what_they_share_with_their_node() {
+async fn host_namespaces_of_pods() {
     let pod = |extra: Value| {
         let mut spec = json!({"containers": [{"name": "c", "image": "i:1"}]});
         for (name, value) in extra.as_object().unwrap() {
@@ -130,7 +130,7 @@ async fn pods_share_what_they_share_with_their_node() {
 }
 
 #[tokio::test]
-async fn a_pod_takes_from_its_runtime_class() {
+async fn a_pod_gets_the_values_of_its_runtime_class() {
     let registry = registry().await;
     let class = json!({
         "metadata": {"name": "sandboxed"},
@@ -146,7 +146,7 @@ async fn a_pod_takes_from_its_runtime_class() {
     let spec = send(&registry, "POST", PODS, pod).await.unwrap()["spec"].clone();
     assert_eq!(spec["overhead"], json!({"cpu": "100m"}));
     assert_eq!(spec["nodeSelector"], json!({"sandbox": "yes"}));
-    // After what every pod tolerates.
+    // After the default tolerations.
     assert_eq!(
         spec["tolerations"][2],
         json!({"key": "sandbox", "operator": "Exists"})
@@ -154,7 +154,7 @@ async fn a_pod_takes_from_its_runtime_class() {
 }
 
 #[tokio::test]
-async fn kinds_without_rules_have_their_defaults() {
+async fn simple_kinds_are_defaulted() {
     let registry = registry().await;
     for (path, object, filled) in [
         (
@@ -198,7 +198,7 @@ async fn kinds_without_rules_have_their_defaults() {
 }
 
 #[tokio::test]
-async fn a_job_is_labelled_as_its_pods_and_keeps_its_template() {
+async fn a_job_gets_the_labels_of_its_pods_and_an_immutable_template() {
     const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
     let registry = registry().await;
     let spec = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i:1"}]});
@@ -219,7 +219,7 @@ async fn a_job_is_labelled_as_its_pods_and_keeps_its_template() {
 }
 
 #[tokio::test]
-async fn a_node_keeps_its_range() {
+async fn the_pod_cidr_of_a_node_is_immutable() {
     const NODES: &str = "/api/v1/nodes";
     let registry = registry().await;
     let node = json!({"metadata": {"name": "n"}, "spec": {"podCIDR": "10.1.0.0/24"}});
@@ -236,7 +236,7 @@ async fn a_node_keeps_its_range() {
 }
 
 #[tokio::test]
-async fn a_claim_template_says_what_it_is() {
+async fn claim_templates_have_a_type() {
     const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
     let registry = registry().await;
     let claim = json!({
@@ -256,7 +256,7 @@ async fn a_claim_template_says_what_it_is() {
     assert_eq!(shown["kind"], "PersistentVolumeClaim");
     assert_eq!(shown["spec"]["volumeMode"], "Filesystem");
     assert_eq!(shown["status"], json!({"phase": "Pending"}));
-    // Whoever says so too changes nothing.
+    // A client that states it too changes nothing.
     set["spec"]["volumeClaimTemplates"][0]["kind"] = json!("PersistentVolumeClaim");
     let updated = send(&registry, "PUT", &format!("{SETS}/s"), set).await.unwrap();
     assert_eq!(
@@ -266,7 +266,7 @@ async fn a_claim_template_says_what_it_is() {
 }
 
 #[tokio::test]
-async fn addresses_are_given_out_once_and_come_back() {
+async fn addresses_are_allocated_once_and_released() {
     let store = Store::memory(StoreOptions::default());
     let registry = Registry::open(store.clone()).await.unwrap();
     let service = |name: &str| {
@@ -287,7 +287,7 @@ async fn addresses_are_given_out_once_and_come_back() {
             .unwrap_err(),
         taken
     );
-    // Whoever opens the store again knows it too, and so does whoever looks while others write.
+    // A registry that opens the store again knows it too, also during concurrent writes.
     let again = Registry::open(store).await.unwrap();
     assert_eq!(
         send_to(&again, "POST", SERVICES, service("b")).await.unwrap_err(),
@@ -297,14 +297,14 @@ async fn addresses_are_given_out_once_and_come_back() {
         .await
         .unwrap();
     send_to(&again, "POST", SERVICES, service("b")).await.unwrap();
-    // A service keeps what it has.
+    // A service keeps its values.
     let path = format!("{SERVICES}/b");
     send_to(&registry, "PUT", &path, service("b")).await.unwrap();
     assert!(send_to(&registry, "POST", SERVICES, service("c")).await.is_err());
 }
 
 #[tokio::test]
-async fn a_pod_needs_its_account_where_there_are_accounts() {
+async fn a_pod_needs_its_service_account_if_accounts_are_enabled() {
     let options = RegistryOptions {
         service_accounts: true,
         ..Default::default()
@@ -336,7 +336,7 @@ async fn a_pod_needs_its_account_where_there_are_accounts() {
 }
 
 #[tokio::test]
-async fn the_cluster_has_classes_of_its_own() {
+async fn the_cluster_has_system_priority_classes() {
     let path = "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical";
     let registry = registry().await;
     let class = send(&registry, "GET", path, json!(null)).await.unwrap();
@@ -349,9 +349,9 @@ async fn the_cluster_has_classes_of_its_own() {
     );
 }
 
-/// DNS is one port of the nodes over TCP and UDP alike, whether its author has chosen it or not.
+/// DNS over TCP and UDP shares one node port, stated or allocated.
 #[tokio::test]
-async fn ports_of_one_number_share_a_port_of_the_nodes() {
+async fn equal_ports_share_a_node_port() {
     let port = |number: i64, protocol: &str, node_port: i64| {
         json!({"name": format!("{protocol}-{number}").to_lowercase(), "port": number, "protocol": protocol,
                "nodePort": node_port})
@@ -383,9 +383,9 @@ async fn ports_of_one_number_share_a_port_of_the_nodes() {
     }
 }
 
-/// A field that only the old type has goes with it, unless somebody changes it at the same time.
+/// A field that only the old type has is removed with it, unless the same write changes it.
 #[tokio::test]
-async fn a_service_changes_its_type() {
+async fn changing_the_type_of_a_service() {
     let balanced =
         json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "loadBalancerClass": "a/b"});
     let cases = [
@@ -454,9 +454,9 @@ async fn a_service_changes_its_type() {
     }
 }
 
-/// Nothing is wrong with these pods; their authors hear what they may not have meant.
+/// These pods are valid, but probably not what their authors meant.
 #[tokio::test]
-async fn authors_of_pods_are_warned() {
+async fn warnings_for_pods() {
     const NO_SELECTOR: &str = "labelSelector: a null labelSelector results in matching no pod";
     let port = |name: &str| json!({"containerPort": 80, "name": name});
     let item = |path: &str| json!({"key": "k", "path": path});
@@ -558,7 +558,7 @@ async fn authors_of_pods_are_warned() {
 }
 
 #[tokio::test]
-async fn authors_of_storage_are_warned() {
+async fn warnings_for_storage() {
     let claim = json!({"metadata": {"name": "x"}, "spec": {
         "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1500m"}},
     }});

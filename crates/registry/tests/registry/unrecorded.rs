@@ -1,4 +1,4 @@
-//! Rules that no recording shows, taken from Kubernetes' own validation: what an object or a change is told.
+//! Validation rules of Kubernetes that no recording covers.
 
 use crate::recording::{registry, send};
 use crate::refusals::{check, check_change};
@@ -9,7 +9,7 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
                          validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
 #[tokio::test]
-async fn an_api_service_is_named_after_what_it_serves() {
+async fn the_name_of_an_api_service_is_its_version_and_group() {
     let wanted = r#"must be `spec.version+"."+spec.group`: "v1.a.example.com""#;
     check(
         "/apis/apiregistration.k8s.io/v1/apiservices",
@@ -32,7 +32,7 @@ async fn an_api_service_is_named_after_what_it_serves() {
 }
 
 #[tokio::test]
-async fn a_definition_is_named_after_what_it_defines() {
+async fn the_name_of_a_definition_is_its_plural_and_group() {
     check(
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
         json!({
@@ -64,7 +64,7 @@ async fn a_definition_is_named_after_what_it_defines() {
 }
 
 #[tokio::test]
-async fn an_address_is_named_after_itself() {
+async fn the_name_of_an_ip_address_is_canonical() {
     let parent = json!({"group": "", "resource": "services", "namespace": "a", "name": "b"});
     check(
         "/apis/networking.k8s.io/v1/ipaddresses",
@@ -87,7 +87,7 @@ async fn an_address_is_named_after_itself() {
 }
 
 #[tokio::test]
-async fn storage_classes_are_checked_again_when_they_change() {
+async fn storage_classes_are_validated_on_update() {
     check_change(
         "/apis/storage.k8s.io/v1/storageclasses",
         json!({"metadata": {"name": "x"}, "provisioner": "a.example.com"}),
@@ -114,7 +114,7 @@ async fn storage_classes_are_checked_again_when_they_change() {
 }
 
 #[tokio::test]
-async fn what_cannot_change_is_not_checked_again() {
+async fn immutable_fields_are_not_validated_again() {
     check_change(
         "/apis/storage.k8s.io/v1/volumeattributesclasses",
         json!({"metadata": {"name": "x"}, "driverName": "a.example.com", "parameters": {"a": "b"}}),
@@ -148,7 +148,7 @@ async fn what_cannot_change_is_not_checked_again() {
 }
 
 #[tokio::test]
-async fn events_show_what_must_not_change_as_go_does() {
+async fn immutable_fields_of_events_print_as_in_go() {
     let before = json!({
         "metadata": {"name": "x"}, "eventTime": "2020-01-01T00:00:00.000001Z", "regarding": {"kind": "Pod", "name": "p",
         "namespace": "default"}, "reason": "Why", "action": "Do", "type": "Normal", "note": "n",
@@ -171,7 +171,7 @@ async fn events_show_what_must_not_change_as_go_does() {
 }
 
 #[tokio::test]
-async fn runtime_classes_have_costs_and_tolerations_as_pods_do() {
+async fn overhead_and_tolerations_of_runtime_classes() {
     check(
         "/apis/node.k8s.io/v1/runtimeclasses",
         json!({"metadata": {"name": "x"}, "handler": "h"}),
@@ -193,7 +193,7 @@ async fn runtime_classes_have_costs_and_tolerations_as_pods_do() {
 }
 
 #[tokio::test]
-async fn an_empty_text_is_no_default_where_the_field_is_a_pointer() {
+async fn an_empty_string_in_a_pointer_field_is_not_defaulted() {
     check(
         "/apis/batch/v1/namespaces/default/jobs",
         json!({
@@ -225,7 +225,7 @@ async fn an_empty_text_is_no_default_where_the_field_is_a_pointer() {
     .await;
 }
 
-/// A definition whose schema has a field `a` of that schema.
+/// A definition whose schema has a field `a` with this schema.
 fn definition(schema: Value) -> Value {
     json!({
         "metadata": {"name": "things.example.com"},
@@ -239,7 +239,7 @@ fn definition(schema: Value) -> Value {
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 #[tokio::test]
-async fn schemas_that_kubernetes_refuses() {
+async fn invalid_schemas() {
     const AT: &str = "spec.validation.openAPIV3Schema";
     let keys = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k", "k"],
         "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}});
@@ -288,7 +288,7 @@ async fn schemas_that_kubernetes_refuses() {
 }
 
 #[tokio::test]
-async fn paths_that_kubernetes_refuses() {
+async fn invalid_paths() {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "a": {"type": "string"}, "m": {"type": "object", "additionalProperties": {"type": "string"}}}}}});
     let selectable = |path: &str| json!([{"jsonPath": path}]);
@@ -334,7 +334,7 @@ async fn paths_that_kubernetes_refuses() {
 }
 
 #[tokio::test]
-async fn objects_within_custom_objects_are_objects() {
+async fn embedded_resources_are_validated_as_objects() {
     let registry = registry().await;
     let schema = json!({"type": "object", "properties": {
         "e": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
@@ -361,7 +361,7 @@ async fn objects_within_custom_objects_are_objects() {
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}}),
             "",
         ),
-        // Of a text, the first thing that is wrong is said; of a number or text, that it is neither.
+        // For a string, only the first error is reported; for int-or-string, that it is neither.
         (
             "s",
             json!("A"),
@@ -401,7 +401,7 @@ async fn objects_within_custom_objects_are_objects() {
 }
 
 #[tokio::test]
-async fn windows_has_users_of_its_own() {
+async fn windows_users() {
     let user = |why: &str| format!("spec.securityContext.windowsOptions.runAsUserName: Invalid value: {why}");
     check(
         "/api/v1/namespaces/default/pods",
@@ -430,7 +430,7 @@ async fn windows_has_users_of_its_own() {
 }
 
 #[tokio::test]
-async fn files_of_trust_bundles_and_certificates() {
+async fn projected_trust_bundles_and_certificates() {
     let source = |source: Value| json!([{"name": "v", "projected": {"sources": [source]}}]);
     let at = |why: &str| format!("spec.volumes[0].projected.sources[0].{why}");
     check(
@@ -461,7 +461,7 @@ async fn files_of_trust_bundles_and_certificates() {
 }
 
 #[tokio::test]
-async fn a_gated_pod_can_ask_more_of_its_nodes() {
+async fn a_gated_pod_can_narrow_its_node_selection() {
     let zone = json!({"key": "zone", "operator": "In", "values": ["a"]});
     let disk = json!({"key": "disk", "operator": "Exists"});
     let terms = |terms: Value| json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});

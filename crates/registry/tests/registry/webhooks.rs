@@ -1,4 +1,4 @@
-//! Configurations of webhooks: which are refused, and what a registry without a network makes of those that are not.
+//! Webhook configurations: which ones are rejected, and their effect in a registry without a network.
 
 use crate::recording::{create, registry, send};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissio
 const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// A configuration of one webhook about config maps, with these parts besides.
+/// A configuration of one webhook about config maps, with these additional parts.
 fn configuration(parts: Value) -> Value {
     let rule =
         json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]});
@@ -28,7 +28,7 @@ fn configuration(parts: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_webhook_that_cannot_be_asked_is_not_accepted() {
+async fn an_invalid_webhook_is_rejected() {
     let registry = registry().await;
     let check = async |parts: Value, expected: &str| {
         let status = send(&registry, "POST", MUTATING, configuration(parts.clone())).await;
@@ -105,7 +105,7 @@ async fn a_webhook_that_cannot_be_asked_is_not_accepted() {
 }
 
 #[tokio::test]
-async fn a_registry_without_a_way_to_webhooks_says_so() {
+async fn without_a_transport_calling_a_webhook_is_an_error() {
     let registry = registry().await;
     create(&registry, MUTATING, configuration(json!({}))).await;
     let map = json!({"metadata": {"name": "m"}});
@@ -114,8 +114,8 @@ async fn a_registry_without_a_way_to_webhooks_says_so() {
         .unwrap_err();
     assert_eq!(
         status.message,
-        "Internal error occurred: failed calling webhook \"a.example.com\": failed to call webhook: there is no way to \
-         webhooks"
+        "Internal error occurred: failed calling webhook \"a.example.com\": failed to call webhook: webhooks are not \
+         available"
     );
     send(&registry, "DELETE", &format!("{MUTATING}/c"), Value::Null)
         .await
@@ -124,7 +124,7 @@ async fn a_registry_without_a_way_to_webhooks_says_so() {
 }
 
 #[tokio::test]
-async fn what_was_written_before_a_start_is_in_force_after_it() {
+async fn policies_and_webhooks_are_active_after_a_restart() {
     let map = json!({"metadata": {"name": "m"}});
     let check = async |written: &[(&str, Value)], expected: &str| {
         let store = Store::memory(StoreOptions::default());

@@ -1,4 +1,4 @@
-//! What no recording shows of pods and the kinds that make them: what they are completed with, what may change.
+//! Defaults and immutability of pods and workloads that no recording covers.
 
 use crate::recording::{registry, send};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn set(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"selector": selector, "template": template("Always")}})
 }
 
-/// The fields that a spec was completed with, without its template.
+/// The defaulted fields of a spec, without its template.
 fn completed(object: &Value) -> Value {
     let mut spec = object["spec"].clone();
     spec.as_object_mut().unwrap().remove("template");
@@ -86,7 +86,7 @@ async fn a_job_can_be_paused_but_not_changed() {
 }
 
 #[tokio::test]
-async fn a_stateful_set_keeps_names_and_disks() {
+async fn service_name_and_claim_templates_of_a_stateful_set_are_immutable() {
     let registry = registry().await;
     let mut wanted = set("s");
     wanted["spec"]["volumeClaimTemplates"] = json!([{
@@ -128,7 +128,7 @@ async fn a_stateful_set_keeps_names_and_disks() {
 }
 
 #[tokio::test]
-async fn a_daemon_set_counts_its_templates() {
+async fn a_daemon_set_increments_its_template_generation() {
     let registry = registry().await;
     send(&registry, "POST", DAEMON_SETS, set("d")).await.unwrap();
     let path = format!("{DAEMON_SETS}/d");
@@ -147,7 +147,7 @@ async fn a_daemon_set_counts_its_templates() {
 }
 
 #[tokio::test]
-async fn a_replication_controller_takes_labels_from_its_template() {
+async fn a_replication_controller_gets_the_labels_of_its_template() {
     let registry = registry().await;
     let controller = json!({"metadata": {"name": "r"}, "spec": {"template": template("Always")}});
     let controller = send(&registry, "POST", CONTROLLERS, controller).await.unwrap();
@@ -159,7 +159,7 @@ async fn a_replication_controller_takes_labels_from_its_template() {
 }
 
 #[tokio::test]
-async fn a_pod_takes_its_priority_from_its_class() {
+async fn a_pod_gets_the_priority_of_its_class() {
     let registry = registry().await;
     let class = |name: &str, value: i64, default: bool| json!({"metadata": {"name": name}, "value": value, "globalDefault": default, "preemptionPolicy": "Never"});
     send(&registry, "POST", PRIORITY_CLASSES, class("high", 1000, false))
@@ -201,7 +201,7 @@ async fn a_pod_takes_its_priority_from_its_class() {
 }
 
 #[tokio::test]
-async fn little_of_a_pod_can_change() {
+async fn most_fields_of_a_pod_are_immutable() {
     let registry = registry().await;
     let mut wanted = pod("p");
     wanted["spec"]["activeDeadlineSeconds"] = json!(100);
@@ -256,7 +256,7 @@ async fn little_of_a_pod_can_change() {
 }
 
 #[tokio::test]
-async fn what_cannot_change_in_a_pod_is_named() {
+async fn immutable_fields_of_a_pod_are_named() {
     let registry = registry().await;
     send(&registry, "POST", PODS, pod("p")).await.unwrap();
     let change = json!({"spec": {"restartPolicy": "Never", "hostname": "h"}});
@@ -289,7 +289,7 @@ async fn what_cannot_change_in_a_pod_is_named() {
 }
 
 #[tokio::test]
-async fn privileged_containers_are_refused_where_the_server_says_so() {
+async fn privileged_containers_are_rejected_unless_allowed() {
     let mut privileged = pod("p");
     privileged["spec"]["containers"][0]["securityContext"] = json!({"privileged": true});
     let mut set = set("s");
@@ -318,7 +318,7 @@ async fn privileged_containers_are_refused_where_the_server_says_so() {
 }
 
 #[tokio::test]
-async fn a_quota_is_charged_and_holds() {
+async fn a_quota_is_charged_and_enforced() {
     const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
     let registry = registry().await;
     let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}});
@@ -340,7 +340,7 @@ async fn a_quota_is_charged_and_holds() {
 }
 
 #[tokio::test]
-async fn annotations_of_a_deployment_count_as_what_is_wanted() {
+async fn annotations_of_a_deployment_increment_its_generation() {
     let registry = registry().await;
     send(&registry, "POST", DEPLOYMENTS, set("d")).await.unwrap();
     let path = format!("{DEPLOYMENTS}/d");
@@ -355,7 +355,7 @@ async fn annotations_of_a_deployment_count_as_what_is_wanted() {
 }
 
 #[tokio::test]
-async fn labels_of_a_slice_count_as_what_is_wanted() {
+async fn labels_of_a_slice_increment_its_generation() {
     const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
     let registry = registry().await;
     let slice = json!({"metadata": {"name": "s"}, "addressType": "IPv4", "endpoints": []});

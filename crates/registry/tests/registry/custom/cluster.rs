@@ -1,4 +1,4 @@
-//! A registry with custom kinds in it.
+//! A registry with custom kinds.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Cluster {
         Self::over(Store::memory(StoreOptions::default())).await
     }
 
-    /// A cluster that begins with what a store has.
+    /// A cluster over an existing store.
     pub(super) async fn over(store: Store) -> Self {
         let registry = Registry::open(store.clone()).await.unwrap();
         Self { registry, store }
@@ -63,12 +63,12 @@ impl Cluster {
         deleted.await.map(drop)
     }
 
-    /// The definition as it is now.
+    /// The current definition.
     pub(super) async fn definition(&self) -> Result<Value, Status> {
         self.get_in(&self.definitions(), "", "widgets.example.com").await
     }
 
-    /// Gives widgets another schema.
+    /// Changes the schema of widgets.
     pub(super) async fn redefine(&self, spec: Value) {
         let patch = json!({"spec": {"versions": definition(spec)["spec"]["versions"]}});
         let crds = self.definitions();
@@ -177,7 +177,7 @@ pub(super) async fn next_event(watch: &mut Watch) -> Option<String> {
     }
 }
 
-/// An object as it is sent: what is copied out of the store must be what its value says.
+/// An object as sent; its encoded bytes must match its value.
 fn shown(definition: &Definition, object: &StoredObject) -> Value {
     let form = OutputForm {
         encoding: Encoding::Json,
@@ -213,7 +213,7 @@ pub(super) fn definition(spec: Value) -> Value {
     })
 }
 
-/// Anything goes.
+/// A schema that accepts anything.
 pub(super) fn free() -> Value {
     json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }

@@ -1,4 +1,4 @@
-//! The life of a definition.
+//! The life cycle of a CustomResourceDefinition.
 
 use futures_util::FutureExt as _;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ fn conditions(definition: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_kind_can_be_used_as_soon_as_its_definition_is_answered() {
+async fn a_kind_is_usable_as_soon_as_its_definition_was_created() {
     let cluster = Cluster::start().await;
     assert!(cluster.resource("v1").is_none());
     cluster.define(definition(free())).await.unwrap();
@@ -31,7 +31,7 @@ async fn a_kind_can_be_used_as_soon_as_its_definition_is_answered() {
 }
 
 #[tokio::test]
-async fn kinds_are_there_again_after_a_restart() {
+async fn kinds_are_served_after_a_restart() {
     let cluster = Cluster::with_widgets(free()).await;
     cluster.create(widget("a", json!({}))).await.unwrap();
     let again = Cluster::over(cluster.store.clone()).await;
@@ -39,7 +39,7 @@ async fn kinds_are_there_again_after_a_restart() {
 }
 
 #[tokio::test]
-async fn objects_go_before_their_definition_and_watches_end_behind_them() {
+async fn objects_are_deleted_before_their_definition_and_watches_end_after_them() {
     let cluster = Cluster::with_widgets(free()).await;
     for name in ["a", "b"] {
         cluster.create(widget(name, json!({}))).await.unwrap();
@@ -51,13 +51,13 @@ async fn objects_go_before_their_definition_and_watches_end_behind_them() {
     assert_eq!(next_event(&mut watch).await.as_deref(), Some("DELETED a"));
     assert_eq!(next_event(&mut watch).await.as_deref(), Some("DELETED b"));
     assert_eq!(next_event(&mut watch).await, None);
-    // A kind of the same name begins without objects, and its history without theirs.
+    // A new kind of the same name starts without objects and without their history.
     cluster.define(definition(free())).await.unwrap();
     assert!(cluster.names().await.is_empty());
 }
 
 #[tokio::test]
-async fn a_kind_stays_until_the_last_finalizer_goes() {
+async fn a_kind_stays_until_the_last_finalizer_is_removed() {
     let cluster = Cluster::with_widgets(free()).await;
     let mut kept = widget("a", json!({}));
     kept["metadata"]["finalizers"] = json!(["example.com/keep"]);
@@ -82,26 +82,26 @@ async fn a_kind_stays_until_the_last_finalizer_goes() {
 }
 
 #[tokio::test]
-async fn a_watch_goes_on_where_it_was_after_a_restart() {
+async fn a_watch_resumes_after_a_restart() {
     let cluster = Cluster::with_widgets(free()).await;
     let first = cluster.store.current_revision();
     cluster.create(widget("a", json!({}))).await.unwrap();
     let restarted = Cluster::over(cluster.store.clone()).await;
     let mut watch = restarted.watch_after(first).await;
     assert_eq!(next_event(&mut watch).await.as_deref(), Some("ADDED a"));
-    // What happened to another kind of that name is not told.
+    // Events of an earlier kind of that name are not delivered.
     cluster.undefine().await.unwrap();
     cluster.define(definition(free())).await.unwrap();
     let restarted = Cluster::over(cluster.store.clone()).await;
     let told = next_event(&mut restarted.watch_after(first).await).await;
     assert!(
         told.unwrap().starts_with("too old resource version: "),
-        "it was told"
+        "it was delivered"
     );
 }
 
 #[tokio::test]
-async fn a_kind_that_is_not_served_loses_its_objects_all_the_same() {
+async fn objects_of_an_unserved_kind_are_deleted_too() {
     let cluster = Cluster::with_widgets(free()).await;
     cluster.create(widget("a", json!({}))).await.unwrap();
     let mut versions = definition(free())["spec"]["versions"].clone();
@@ -119,7 +119,7 @@ async fn a_kind_that_is_not_served_loses_its_objects_all_the_same() {
 }
 
 #[tokio::test]
-async fn names_of_another_kind_are_given_when_that_is_gone() {
+async fn names_are_accepted_when_the_kind_that_held_them_is_gone() {
     let cluster = Cluster::with_widgets(free()).await;
     let mut second = definition(free());
     second["metadata"]["name"] = json!("gadgets.example.com");
@@ -145,7 +145,7 @@ async fn names_of_another_kind_are_given_when_that_is_gone() {
 }
 
 #[tokio::test]
-async fn a_kind_in_a_group_of_kubernetes_says_whether_that_is_approved() {
+async fn a_kind_in_a_kubernetes_group_has_the_approval_condition() {
     let cluster = Cluster::start().await;
     let name = "widgets.example.k8s.io";
     let mut protected = definition(free());
@@ -176,7 +176,7 @@ impl Cluster {
 }
 
 #[tokio::test]
-async fn a_conversion_webhook_must_be_one_that_can_be_asked() {
+async fn an_invalid_conversion_webhook_is_rejected() {
     let cluster = Cluster::start().await;
     let check = async |webhook: Value, expected: &str| {
         let mut refused = definition(json!({"type": "object"}));
@@ -203,7 +203,7 @@ async fn a_conversion_webhook_must_be_one_that_can_be_asked() {
     .await;
 }
 
-/// A schema, or something like one.
+/// A schema, or a similar value.
 fn any_schema() -> impl Strategy<Value = Value> {
     let words = [
         "object", "array", "string", "integer", "number", "boolean", "null", "a", "(",
@@ -246,7 +246,7 @@ fn any_schema() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     #[test]
-    fn any_definition_is_served_or_refused(schema in any_schema(), spec in any_schema()) {
+    fn any_definition_is_served_or_rejected(schema in any_schema(), spec in any_schema()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let cluster = Cluster::start().await;
@@ -259,7 +259,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn who_watches_a_kind_that_is_to_go_hears_of_the_end_of_its_objects() {
+async fn watches_of_a_deleted_kind_see_the_deletion_of_its_objects() {
     let cluster = Cluster::with_widgets(free()).await;
     let mut kept = widget("a", json!({}));
     kept["metadata"]["finalizers"] = json!(["example.com/keep"]);
@@ -268,7 +268,7 @@ async fn who_watches_a_kind_that_is_to_go_hears_of_the_end_of_its_objects() {
     cluster.undefine().await.unwrap();
     assert_eq!(next_event(&mut watch).await.unwrap(), "MODIFIED a");
     let mut next = Box::pin(next_event(&mut watch));
-    assert!(next.as_mut().now_or_never().is_none(), "the watch goes on");
+    assert!(next.as_mut().now_or_never().is_none(), "the watch continues");
     let (widgets, released) = (cluster.widgets(), json!({"metadata": {"finalizers": []}}));
     cluster.patch(&widgets, "default", "a", released).await.unwrap();
     assert_eq!(next.await.unwrap(), "DELETED a");

@@ -1,4 +1,4 @@
-//! Rules that are expressions: which a definition may have, and what they find in objects.
+//! CEL validation rules: which ones a definition may have, and the errors they find.
 
 use serde_json::{Value, json};
 use watchkeeper_registry::{Part, PatchKind};
@@ -8,7 +8,7 @@ use super::cluster::{Cluster, context, definition, widget};
 const CHEAPER: &str = "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, \
                        and strings are declared)";
 
-/// What a definition of widgets with this spec is refused for; nothing if it is accepted.
+/// The errors of a definition of widgets with this spec; empty if it is accepted.
 async fn errors_of(spec: Value) -> Vec<(String, String)> {
     let cluster = Cluster::start().await;
     match cluster.define(definition(spec)).await {
@@ -44,7 +44,7 @@ fn rule(text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_definition_with_a_rule_that_cannot_be_is_refused() {
+async fn a_definition_with_an_invalid_rule_is_rejected() {
     let at = ".x-kubernetes-validations[0].rule";
     let shown = |rule: &str| {
         format!(
@@ -102,7 +102,7 @@ async fn a_definition_with_a_rule_that_cannot_be_is_refused() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_a_rule_is_checked_too() {
+async fn the_other_fields_of_a_rule_are_validated() {
     let with = |extra: Value| {
         let mut spec = rule("self.name == 'a'");
         let rule = &mut spec["x-kubernetes-validations"][0];
@@ -168,7 +168,7 @@ async fn what_belongs_to_a_rule_is_checked_too() {
 }
 
 #[tokio::test]
-async fn the_past_must_be_findable() {
+async fn transition_rules_need_a_correlatable_path() {
     let items = |list_type: Value| {
         json!({"type": "object", "properties": {"list": {
             "type": "array", "maxItems": 5, "x-kubernetes-list-type": list_type,
@@ -194,7 +194,7 @@ async fn the_past_must_be_findable() {
 }
 
 #[tokio::test]
-async fn a_default_is_held_to_the_rules() {
+async fn defaults_must_satisfy_the_rules() {
     let spec = |default: i64| {
         json!({"type": "object", "properties": {"n": {"type": "integer", "default": default,
             "x-kubernetes-validations": [{"rule": "self > 1"}]}}})
@@ -211,7 +211,7 @@ async fn a_default_is_held_to_the_rules() {
 }
 
 #[tokio::test]
-async fn rules_stand_only_where_they_always_hold() {
+async fn rules_are_forbidden_inside_composition() {
     let spec = json!({"type": "object", "properties": {"a": {"type": "string"}},
         "anyOf": [{"properties": {"a": {"x-kubernetes-validations": [{"rule": "true"}]}}}]});
     check_definition(
@@ -224,7 +224,7 @@ async fn rules_stand_only_where_they_always_hold() {
     .await;
 }
 
-/// A widget's spec is held to rules: what a create says.
+/// The errors of creating a widget with this spec.
 async fn create_errors(schema: &Value, spec: Value) -> Vec<(String, String)> {
     let cluster = Cluster::with_widgets(schema.clone()).await;
     match cluster.create(widget("a", spec)).await {
@@ -243,7 +243,7 @@ async fn check_create(schema: &Value, spec: Value, expected: &[(&str, &str)]) {
 }
 
 #[tokio::test]
-async fn objects_are_held_to_rules_of_every_type() {
+async fn rules_of_every_type_are_enforced() {
     let schema = json!({"type": "object", "properties": {
         "at": {"type": "string", "format": "date-time", "x-kubernetes-validations": [
             {"rule": "self > timestamp('2020-01-01T00:00:00Z')"}]},
@@ -321,7 +321,7 @@ async fn objects_are_held_to_rules_of_every_type() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_evaluated_is_an_error() {
+async fn an_evaluation_error_is_a_validation_error() {
     let schema = |rule: &str| {
         json!({"type": "object", "properties": {
             "a": {"x-kubernetes-int-or-string": true}, "n": {"type": "integer"},
@@ -356,8 +356,8 @@ async fn what_cannot_be_evaluated_is_an_error() {
 }
 
 #[tokio::test]
-async fn budgets_end_the_check() {
-    // Within the estimate, because the list is said to be short; and costly, because a pattern is not.
+async fn the_cost_budget_ends_validation() {
+    // Below the estimate, because the list is declared short; expensive, because of the pattern.
     let schema = |rules: Value| {
         json!({"type": "object", "properties": {"text": {"type": "string", "maxLength": 20000}},
             "x-kubernetes-validations": rules})
@@ -387,7 +387,7 @@ async fn budgets_end_the_check() {
 }
 
 #[tokio::test]
-async fn transitions_follow_names_and_keys() {
+async fn transition_rules_correlate_by_names_and_keys() {
     let cluster = Cluster::with_widgets(json!({"type": "object", "properties": {
         "fixed": {"type": "string", "maxLength": 9,
             "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "fixed is immutable"}]},
@@ -444,7 +444,7 @@ async fn transitions_follow_names_and_keys() {
     )
     .await;
     check(json!({"count": 3}), &[]).await;
-    // Items are found again by their keys, wherever they stand; a new one has no past.
+    // Items are correlated by their keys, in any order; a new one has no old value.
     check(
         json!({"list": [{"k": "b", "v": 4}, {"k": "a", "v": 1}, {"k": "c", "v": 0}]}),
         &[("spec.list[0]", "Invalid value: failed rule: self.v >= oldSelf.v")],
@@ -458,7 +458,7 @@ async fn transitions_follow_names_and_keys() {
 }
 
 #[tokio::test]
-async fn what_has_not_changed_is_only_warned_of() {
+async fn violations_in_unchanged_parts_are_only_warnings() {
     let fields = |rules: Value| {
         json!({"type": "object", "properties": {
             "old": {"type": "string", "maxLength": 9, "x-kubernetes-validations": rules},
@@ -494,7 +494,7 @@ async fn what_has_not_changed_is_only_warned_of() {
             "spec.words[0]: Invalid value: \"bad\": failed rule: self != 'bad'",
         ]
     );
-    // Items of such a list cannot be found again: when it changes, all of them count.
+    // Items of such a list cannot be correlated: if it changes, all are validated.
     let errors = patch(json!({"spec": {"words": ["bad", "good"]}}))
         .await
         .unwrap_err();
@@ -503,7 +503,7 @@ async fn what_has_not_changed_is_only_warned_of() {
 }
 
 #[tokio::test]
-async fn a_write_of_the_status_is_held_to_all_rules() {
+async fn a_status_write_is_validated_by_all_rules() {
     let mut defined = definition(json!({"type": "object", "properties": {"max": {"type": "integer"}}}));
     let version = &mut defined["spec"]["versions"][0];
     version["subresources"] = json!({"status": {}});
@@ -531,7 +531,7 @@ async fn a_write_of_the_status_is_held_to_all_rules() {
     assert_eq!(used(6).await, Err(vec![wanted]));
 }
 
-/// Rules over things that nothing limits are accepted where Kubernetes accepts them.
+/// Rules over unbounded values are accepted if Kubernetes accepts them.
 #[tokio::test]
 async fn rules_that_kubernetes_finds_cheap_enough_are_accepted() {
     let unlimited = json!({"type": "object", "properties": {
@@ -553,9 +553,9 @@ async fn rules_that_kubernetes_finds_cheap_enough_are_accepted() {
     check_definition(unlimited, &[]).await;
 }
 
-/// Rules as routes of the Gateway API have them.
+/// Rules as in Gateway API routes.
 #[tokio::test]
-async fn a_route_is_held_to_its_rules() {
+async fn the_rules_of_a_route_are_enforced() {
     let path = json!({"type": "object", "properties": {
         "type": {"type": "string", "enum": ["Exact", "PathPrefix"], "default": "PathPrefix"},
         "value": {"type": "string", "maxLength": 1024, "default": "/"},

@@ -1,4 +1,4 @@
-//! Custom objects: what is pruned, defaulted and refused, and what a newer schema makes of older objects.
+//! Custom objects: pruning, defaulting, validation, and older objects under a newer schema.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn spec(properties: Value) -> Value {
 }
 
 #[tokio::test]
-async fn objects_are_defaulted_and_checked() {
+async fn objects_are_defaulted_and_validated() {
     let cluster = Cluster::with_widgets(spec(json!({
         "size": {"type": "integer", "default": 3, "maximum": 5},
         "color": {"type": "string"},
@@ -31,7 +31,7 @@ async fn objects_are_defaulted_and_checked() {
 }
 
 #[tokio::test]
-async fn an_older_object_is_shown_as_the_newer_schema_has_it() {
+async fn an_older_object_is_served_under_the_newer_schema() {
     let cluster = Cluster::with_widgets(spec(
         json!({"old": {"type": "string"}, "kept": {"type": "integer"}}),
     ))
@@ -47,21 +47,21 @@ async fn an_older_object_is_shown_as_the_newer_schema_has_it() {
         "free": {"type": "string"},
     }));
     cluster.redefine(newer).await;
-    // Whoever watched under the older schema begins again.
+    // A watch opened under the older schema ends.
     assert_eq!(next_event(&mut watch).await, None);
     let widgets = cluster.widgets();
     let shown = cluster.get_in(&widgets, "default", "a").await.unwrap();
     assert_eq!(shown["spec"], json!({"kept": 1, "new": "d"}));
-    // What breaks a newer rule may stay as it is, and may not be changed to something that breaks it.
+    // A value that violates a newer rule may stay, but cannot be changed to another invalid value.
     let patch = |value: Value| cluster.patch(&widgets, "default", "a", json!({"spec": value}));
     let patched = patch(json!({"free": "y"})).await.unwrap();
     assert_eq!(patched["spec"], json!({"kept": 1, "new": "d", "free": "y"}));
     assert!(patch(json!({"kept": 2})).await.unwrap_err().is_invalid());
 }
 
-/// A request is understood by the schema there is when it comes, and may be done when there is another.
+/// A request is routed with the schema of its arrival and may finish under another.
 #[tokio::test]
-async fn a_write_goes_by_the_schema_in_force_when_it_is_done() {
+async fn a_write_uses_the_schema_that_is_current_when_it_is_stored() {
     let cluster = Cluster::with_widgets(spec(json!({"old": {"type": "string"}}))).await;
     cluster.create(widget("a", json!({"old": "x"}))).await.unwrap();
     let understood = cluster.widgets();
@@ -89,9 +89,9 @@ async fn a_write_goes_by_the_schema_in_force_when_it_is_done() {
     assert_eq!(shown["spec"], json!({"new": "d"}));
 }
 
-/// Writes and changes of the schema at the same time: whatever was written when, it is shown as the newest schema has it.
+/// Concurrent writes and schema changes: every object is served under the newest schema.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_shown_by_a_schema_that_was_in_force_before() {
+async fn objects_are_never_served_under_an_older_schema() {
     const OBJECTS: usize = 300;
     let of = |field: &str| spec(json!({field: {"type": "string"}}));
     let cluster = Cluster::with_widgets(of("a")).await;
@@ -124,7 +124,7 @@ async fn nothing_is_shown_by_a_schema_that_was_in_force_before() {
 }
 
 #[tokio::test]
-async fn whoever_says_nothing_of_themselves_is_unknown() {
+async fn a_client_without_a_name_is_the_manager_unknown() {
     let cluster = Cluster::with_widgets(free()).await;
     let (widgets, object) = (cluster.widgets(), widget("a", json!({"x": 1})).to_string());
     let (format, bytes) = (Format::Json, object.as_bytes());
@@ -136,7 +136,7 @@ async fn whoever_says_nothing_of_themselves_is_unknown() {
 }
 
 #[tokio::test]
-async fn a_change_of_nothing_is_no_change() {
+async fn a_no_op_write_changes_nothing() {
     let cluster = Cluster::with_widgets(free()).await;
     let created = cluster
         .create(widget("a", json!({"x": 1.0, "y": [null]})))
@@ -156,7 +156,7 @@ async fn a_change_of_nothing_is_no_change() {
     cluster.delete("a").await.unwrap();
 }
 
-/// A value that fits most places.
+/// A value that is valid in most fields.
 fn any_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -177,7 +177,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
     #[test]
-    fn what_was_accepted_is_accepted_again_as_it_was_answered(value in any_value()) {
+    fn an_accepted_object_can_be_written_back(value in any_value()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let result: Result<(), Status> = runtime.block_on(async {
             let cluster = Cluster::with_widgets(spec(json!({
@@ -203,7 +203,7 @@ proptest! {
                 Some(spec) => sent["spec"] = spec.clone(),
                 None => drop(sent.as_object_mut().unwrap().remove("spec")),
             }
-            // Strict now: nothing unknown is left.
+            // Strict now: no unknown field remains.
             let again = cluster.create(sent).await?;
             assert_eq!(again.get("spec"), created.get("spec"));
             Ok(())
@@ -212,9 +212,9 @@ proptest! {
     }
 }
 
-/// What Kubernetes says of its own namespaces and jobs it does not say of kinds that are called so.
+/// Kubernetes' rules for namespaces and jobs do not apply to custom kinds of that name.
 #[tokio::test]
-async fn a_custom_kind_may_be_called_like_a_built_in_one() {
+async fn a_custom_kind_may_have_the_name_of_a_built_in_one() {
     for (plural, kind) in [("namespaces", "Namespace"), ("jobs", "Job")] {
         let cluster = Cluster::start().await;
         let mut called = definition(free());
@@ -235,9 +235,9 @@ async fn a_custom_kind_may_be_called_like_a_built_in_one() {
     }
 }
 
-/// A node reports itself with its first write, status and all. A custom kind of that name does not.
+/// A node sets its status with its create. A custom kind of that name does not.
 #[tokio::test]
-async fn a_custom_node_keeps_no_status_that_its_writer_sends() {
+async fn the_status_in_a_create_of_a_custom_node_is_dropped() {
     let cluster = Cluster::start().await;
     let mut called = definition(free());
     called["metadata"]["name"] = json!("nodes.example.com");

@@ -1,4 +1,4 @@
-//! The scale of a custom kind: numbers that stand wherever its definition says.
+//! The scale of a custom kind, at the paths of its definition.
 
 use serde_json::{Value, json};
 use watchkeeper_registry::{Body, Format, PatchKind};
@@ -23,7 +23,7 @@ async fn cluster() -> Cluster {
 }
 
 #[tokio::test]
-async fn a_scale_shows_and_sets_what_stands_at_its_paths() {
+async fn a_scale_reads_and_writes_the_values_at_its_paths() {
     let cluster = cluster().await;
     let widgets = cluster.widgets();
     let scale = cluster.registry.scale(&widgets, "default", "a").await.unwrap();

@@ -7,7 +7,7 @@ use watchkeeper_wire::Encoding;
 
 use super::cluster::{Cluster, definition, free, widget};
 
-/// `v1` is stored, `v2` has a field more, `v3` is not served.
+/// `v1` is stored, `v2` has an additional field, `v3` is not served.
 fn versions() -> Value {
     let mut versioned = definition(free());
     let version = |name: &str, served: bool, storage: bool, properties: Value| {
@@ -47,7 +47,7 @@ async fn an_object_is_served_in_every_version() {
 }
 
 #[tokio::test]
-async fn watches_on_two_versions_share_no_events() {
+async fn watches_of_two_versions_do_not_share_encoded_events() {
     let cluster = Cluster::start().await;
     cluster.define(versions()).await.unwrap();
     let (v1, v2) = (cluster.resource("v1").unwrap(), cluster.resource("v2").unwrap());
@@ -72,7 +72,7 @@ async fn watches_on_two_versions_share_no_events() {
 }
 
 #[tokio::test]
-async fn a_version_that_objects_may_be_stored_in_cannot_be_dropped() {
+async fn a_version_in_stored_versions_cannot_be_removed() {
     let cluster = Cluster::start().await;
     cluster.define(versions()).await.unwrap();
     let mut moved = versions()["spec"]["versions"].clone();
