@@ -1,5 +1,5 @@
-//! One line per request at `-v=3`, as kube-apiserver's: what was asked, by which program, what came of it and how long that
-//! took. A watch has its line when its stream begins.
+//! Logs one line per request at `-v=3`, as kube-apiserver does: the request, the user agent, the result and the
+//! duration. A watch is logged when its stream starts.
 
 use std::fmt::{self, Write as _};
 
@@ -7,10 +7,10 @@ use http::StatusCode;
 
 use crate::filter::Call;
 
-/// The verbosity from which on requests are logged, as kube-apiserver.
+/// The verbosity at which requests are logged, as in kube-apiserver.
 const VERBOSITY: i32 = 3;
 
-/// Written only if the line is.
+/// Formatted only if the line is written.
 struct UpperCase<'a>(&'a str);
 
 impl fmt::Display for UpperCase<'_> {
@@ -21,7 +21,7 @@ impl fmt::Display for UpperCase<'_> {
     }
 }
 
-/// Logs a request that is answered.
+/// Logs an answered request.
 pub(crate) fn note(call: &Call, status: StatusCode) {
     let source = call.source.map(tracing::field::display);
     tracing::info!(

@@ -1,23 +1,22 @@
-//! Whether a server has anything to do: for tests that go on when it has not.
+//! The activity of a server, for tests that wait until it is idle.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// What a server has done and is doing. Two looks that are equal, with nothing in flight, mean that nothing has happened
-/// in between.
+/// Counters of a server. If two readings are equal and nothing is in flight, nothing has happened in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {
-    /// Requests that have come and are not yet answered. A watch is answered when its stream begins.
+    /// Requests not answered yet. A watch is answered when its stream starts.
     pub in_flight: usize,
-    /// Requests that have come so far.
+    /// Requests received so far.
     pub requests: u64,
-    /// Pieces of events that open watches have been given so far.
+    /// Pieces of events sent to open watches so far.
     pub pieces: u64,
-    /// Those of the requests and pieces that went over a socket: other processes may be about to react to them.
+    /// The requests and pieces that went over a socket: other processes may react to them.
     pub over_sockets: u64,
 }
 
-/// The counts behind [`Activity`].
+/// The counters behind [`Activity`].
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     in_flight: AtomicUsize,

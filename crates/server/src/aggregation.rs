@@ -1,13 +1,13 @@
-//! Aggregated APIs: group versions that another server serves, found by an APIService object.
+//! Aggregated APIs: group versions of another API server, registered by an APIService object.
 //!
 //! ```text
-//! APIService ▶ aggregation_controller: where is its service, does it answer ▶ Remotes ▶ catalog (discovery, OpenAPI)
+//! APIService ▶ aggregation_controller: resolves and checks its service ▶ Remotes ▶ catalog (discovery, OpenAPI)
 //!                                                                    ▲
-//! request ▶ filters (who asks, may they) ▶ handlers::aggregated ─────┘ ▶ Backend ▶ the other server
+//! request ▶ filters ▶ handlers::aggregated ─────┘ ▶ Backend ▶ the other server
 //! ```
 //!
-//! The other server is told who asks by headers (`X-Remote-User` and its companions). It believes them because they come
-//! over a connection with the front-proxy client certificate, whose authority is published in
+//! The other server receives the user in headers (`X-Remote-User` and others). It trusts them because they come over
+//! a connection with the front-proxy client certificate, whose authority is published in
 //! `kube-system/extension-apiserver-authentication`.
 //!
 //! Connections are HTTP/1.1. `X-Forwarded-For` is not sent.
@@ -34,27 +34,27 @@ pub(crate) use self::priority::{group_priority, version_priority};
 pub(crate) use self::proxy_identity::ProxyIdentity;
 pub(crate) use self::remote_user::identify;
 
-/// The group versions that other servers serve.
+/// The group versions of other servers.
 #[derive(Default)]
 pub(crate) struct Aggregator {
     remotes: RwLock<Arc<Vec<Remote>>>,
-    /// Changes whenever discovery or OpenAPI do.
+    /// Changes with discovery and OpenAPI.
     generation: AtomicU64,
     identity: OnceLock<Option<ProxyIdentity>>,
 }
 
-/// A group version that another server serves, as it was last looked at.
+/// A group version of another server, as last checked.
 #[derive(Clone)]
 pub(crate) struct Remote {
     pub(crate) service: RemoteService,
     pub(crate) backend: Arc<Backend>,
-    /// Where to connect; empty if that is not known.
+    /// The addresses to connect to; empty if unknown.
     pub(crate) addresses: Vec<String>,
     pub(crate) is_available: bool,
     pub(crate) documents: Arc<RemoteDocuments>,
 }
 
-/// What the spec of an APIService says.
+/// The spec of an APIService.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RemoteService {
     pub(crate) group: String,
@@ -64,26 +64,26 @@ pub(crate) struct RemoteService {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) port: u16,
-    /// The authorities that may have signed its certificate, PEM.
+    /// The certificate authorities of its server certificate, PEM.
     pub(crate) authorities: Option<Vec<u8>>,
     pub(crate) trusts_everyone: bool,
 }
 
-/// What the other server says of itself, as it was last fetched.
+/// The documents of another server, as last fetched.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RemoteDocuments {
-    /// The resources, as aggregated discovery lists them.
+    /// The resources, as in aggregated discovery.
     pub(crate) resources: Vec<Value>,
-    /// False if the last attempt to fetch them failed, or there was none.
+    /// False if they could not be fetched, or not yet.
     pub(crate) is_current: bool,
     /// Its OpenAPI v2 document.
     pub(crate) openapi_v2: Option<Arc<Value>>,
-    /// Where its index says that the OpenAPI v3 document is.
+    /// The path of its OpenAPI v3 document, from its index.
     pub(crate) openapi_v3: Option<String>,
 }
 
 impl Aggregator {
-    /// An aggregator with an identity that is there already.
+    /// An aggregator with an existing identity.
     pub(crate) fn new(identity: Option<ProxyIdentity>) -> Self {
         let aggregator = Self::default();
         if let Some(identity) = identity {
@@ -92,7 +92,7 @@ impl Aggregator {
         aggregator
     }
 
-    /// What the server shows of itself to other servers; made when it is first needed. `None` if that failed.
+    /// The front-proxy certificate, created on first use. `None` if that failed.
     pub(crate) fn identity(&self) -> Option<&ProxyIdentity> {
         let make = || {
             let made = ProxyIdentity::random();
@@ -102,17 +102,17 @@ impl Aggregator {
         self.identity.get_or_init(make).as_ref()
     }
 
-    /// Another number whenever discovery or OpenAPI have changed.
+    /// A number that changes with discovery and OpenAPI.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// All group versions that other servers serve.
+    /// All group versions of other servers.
     pub(crate) fn remotes(&self) -> Arc<Vec<Remote>> {
         self.remotes.read().clone()
     }
 
-    /// The server of a group version, if it is another one.
+    /// The server of a group version, if it is not this one.
     pub(crate) fn find(&self, group: &str, version: &str) -> Option<Remote> {
         let remotes = self.remotes();
         let mut remotes = remotes.iter();
@@ -120,7 +120,7 @@ impl Aggregator {
         remotes.find(is_it).cloned()
     }
 
-    /// Puts other group versions into force.
+    /// Replaces the group versions.
     pub(crate) fn publish(&self, remotes: Vec<Remote>) {
         let shown = |it: &Remote| (it.service.clone(), it.documents.clone());
         let mut known = self.remotes.write();
@@ -132,7 +132,7 @@ impl Aggregator {
     }
 }
 
-/// As whom the server itself asks another one.
+/// The user of this server's own requests to other servers.
 fn aggregator_user() -> User {
     User {
         name: "system:kube-aggregator".to_owned(),

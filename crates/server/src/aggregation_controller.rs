@@ -1,12 +1,12 @@
-//! Keeps what is known of aggregated API servers in line with APIServices, services and endpoints, and says in the
-//! condition `Available` what is known. On servers with a port it also registers the local group versions.
+//! The controller of aggregated APIs: follows APIServices, services and endpoints, checks their servers, and sets the
+//! condition `Available`. On servers with a port it also registers the local group versions.
 //!
 //! ```text
-//! an APIService, service or endpoint changes ─▶ where does it lead ─▶ check ─▶ condition, discovery, OpenAPI
+//! an APIService, service or endpoint changes ─▶ resolve ─▶ check ─▶ condition, discovery, OpenAPI
 //!                                        30 s after a check that passed ──┘ (sooner after one that failed)
 //! ```
 //!
-//! Without an APIService that names a service, nothing runs here but a wait for the first.
+//! Without an APIService that names a service, it only waits for the first one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,10 +30,10 @@ use crate::catalog::Catalog;
 use crate::limits::{AGGREGATED_RECHECK, MIN_AGGREGATED_RETRY};
 use crate::shared::Shared;
 
-/// Where services have their ports, unless an APIService says otherwise.
+/// The default port of a service.
 const HTTPS: u16 = 443;
 
-/// Runs until the server drains. `registers` is true if local group versions are registered.
+/// Runs until the server drains. `registers` enables registration of local group versions.
 pub(crate) async fn run(server: Arc<Shared>, registers: bool) {
     let mut controller = Controller::new(server.clone(), registers);
     let draining = server.draining.clone();
@@ -46,16 +46,16 @@ pub(crate) async fn run(server: Arc<Shared>, registers: bool) {
 struct Controller {
     server: Arc<Shared>,
     registers: bool,
-    /// By the names of APIServices.
+    /// By the name of the APIService.
     known: BTreeMap<String, Entry>,
     checks: FuturesUnordered<BoxFuture<'static, Finished>>,
-    /// Numbers checks, so that one that is outdated is told.
+    /// Numbers checks, so that outdated results are recognized.
     last_check: u64,
 }
 
 /// An APIService that names a service.
 struct Entry {
-    /// As it was last read.
+    /// As last read.
     object: Value,
     service: RemoteService,
     backend: Arc<Backend>,
@@ -63,18 +63,18 @@ struct Entry {
     is_available: bool,
     documents: Arc<RemoteDocuments>,
     next: Next,
-    /// How many checks have failed in a row.
+    /// The number of consecutive failed checks.
     failures: u32,
 }
 
-/// When a server is looked at next.
+/// The next step for a server.
 enum Next {
     Due(Instant),
-    /// The check of this number is under way.
+    /// The check with this number is running.
     Checking(u64),
 }
 
-/// A check that has ended.
+/// A finished check.
 struct Finished {
     name: String,
     number: u64,
@@ -95,7 +95,7 @@ impl Controller {
     async fn follow(&mut self) -> Result<(), Status> {
         let server = self.server.clone();
         let registry = &server.registry;
-        // Followed before anything is read, so that nothing falls between.
+        // Followed before the objects are read, so that no change is missed.
         let mut services = registry.api_service_changes()?;
         let mut custom = registry.custom_changes();
         let mut routes: Option<Changes> = None;
@@ -137,7 +137,7 @@ impl Controller {
         Box::pin(registry.register_api_services(&wanted, at_start)).await
     }
 
-    /// Reads the APIServices there are.
+    /// Reads the APIServices.
     async fn read(&mut self) -> Result<(), Status> {
         let server = self.server.clone();
         let registry = &server.registry;
@@ -170,7 +170,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Looks again where services lead. A server that is elsewhere now is checked at once.
+    /// Resolves the services again. A server with changed addresses is checked at once.
     async fn resolve(&mut self) -> Result<(), Status> {
         for entry in self.known.values_mut() {
             let RemoteService {
@@ -219,7 +219,7 @@ impl Controller {
         }
     }
 
-    /// Says what a check has found, unless the server was replaced meanwhile.
+    /// Publishes the result of a check, unless the server was replaced meanwhile.
     async fn finish(&mut self, finished: Finished) -> Result<(), Status> {
         let Finished {
             name,
@@ -242,7 +242,7 @@ impl Controller {
         entry.next = Next::Due(Instant::now() + pause(entry.failures));
         match documents {
             Some(documents) if documents.is_current => entry.documents = Arc::new(documents),
-            // The last that was known is better than nothing.
+            // The last known documents stay in use.
             _ => Arc::make_mut(&mut entry.documents).is_current = false,
         }
         let object = entry.object.clone();
@@ -278,7 +278,7 @@ impl Controller {
     }
 }
 
-/// An APIService that was not known, or was another one.
+/// The entry of a new or replaced APIService.
 async fn entry(server: &Shared, object: Value, service: RemoteService) -> Result<Entry, Status> {
     let (namespace, name) = (&service.namespace, &service.name);
     let addresses = server
@@ -288,7 +288,7 @@ async fn entry(server: &Shared, object: Value, service: RemoteService) -> Result
     let identity = server.aggregator.identity();
     Ok(Entry {
         backend: Arc::new(Backend::new(&service, identity, server.tasks.clone())),
-        // What an earlier run of the server has found counts until it is found otherwise.
+        // The stored condition counts until the first check.
         is_available: is_said_available(&object),
         documents: Arc::default(),
         next: Next::Due(Instant::now()),
@@ -300,7 +300,7 @@ async fn entry(server: &Shared, object: Value, service: RemoteService) -> Result
 }
 
 impl RemoteService {
-    /// Reads an APIService that was accepted; `None` if it names no service.
+    /// Reads a validated APIService; `None` if it names no service.
     fn read(object: &Value) -> Option<Self> {
         let spec = &object["spec"];
         let service = spec["service"].as_object()?;
@@ -321,7 +321,7 @@ impl RemoteService {
     }
 }
 
-/// How long to wait after a check: twice as long after each that fails, up to the usual.
+/// The pause after a check; after failures it doubles, up to the usual interval.
 fn pause(failures: u32) -> Duration {
     match failures.checked_sub(1) {
         None => AGGREGATED_RECHECK,
@@ -356,7 +356,7 @@ async fn sleep_until(due: Option<Instant>) {
     }
 }
 
-/// The APIServices of what a catalog serves itself.
+/// The APIServices of the local group versions.
 fn registrations(catalog: &Catalog) -> Vec<Registration> {
     let groups = catalog.groups().iter();
     // The aggregation layer's own group has no APIService.
@@ -380,7 +380,7 @@ mod tests {
     use crate::aggregation::group_priority;
 
     #[test]
-    fn built_in_groups_stand_in_the_order_of_their_priorities() {
+    fn built_in_groups_are_ordered_by_priority() {
         let catalog = Catalog::built_in();
         let groups: Vec<&str> = catalog.groups().iter().map(|group| &*group.name).collect();
         let mut sorted: Vec<&str> = groups.clone();

@@ -1,11 +1,11 @@
-//! The audit log: who asked for what, and what came of it, as lines of `audit.k8s.io/v1` events.
+//! The audit log: requests and their results, as lines of `audit.k8s.io/v1` events.
 //!
-//! A [policy](policy) says how much is told of which requests. Events go through a bounded queue to a thread that writes
-//! and rotates the [file](log_file). Requests never wait for the disk: an event that finds the queue full is dropped and
-//! counted, and the log says how many were.
+//! A [policy](policy) selects the level of each request. Events go through a bounded queue to a thread that writes
+//! and rotates the [file](log_file). Requests never wait for the disk: if the queue is full, events are dropped and
+//! counted, and the server logs how many.
 //!
-//! Objects of requests and responses are told if they are JSON; those in protobuf and YAML are left out. Annotations of
-//! admission policies and webhooks are not told.
+//! Objects of requests and responses are included if they are JSON, not if they are protobuf or YAML. Audit
+//! annotations of admission policies and webhooks are not included.
 
 mod event;
 mod log_file;
@@ -27,19 +27,19 @@ use log_file::LogFile;
 pub use policy::AuditPolicyError;
 use policy::{Level, Policy, Rule, Stage};
 
-/// Where an audit log goes, and what it tells.
+/// The configuration of the audit log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditOptions {
-    /// The `audit.k8s.io/v1` Policy that says what is told of which requests.
+    /// The `audit.k8s.io/v1` Policy.
     pub policy_file: PathBuf,
-    /// The file and how it is rotated.
+    /// The file and its rotation.
     pub log: AuditLogOptions,
 }
 
-/// Why there is no audit log.
+/// The reason there is no audit log.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
-    /// The policy was refused.
+    /// The policy is invalid.
     #[error("cannot use the audit policy")]
     Policy(#[from] AuditPolicyError),
     /// The log cannot be written.
@@ -47,7 +47,7 @@ pub enum AuditError {
     Log {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error.
         source: std::io::Error,
     },
 }
@@ -59,7 +59,7 @@ pub(crate) struct Audit {
     log: LogFile,
 }
 
-/// What the log is told of one request, as far as it is known.
+/// The audit event of one request, as far as it is known.
 #[derive(Debug)]
 pub(crate) struct Audited {
     audit: Arc<Audit>,
@@ -78,7 +78,7 @@ impl Audit {
         Ok(Arc::new(Self { policy, log }))
     }
 
-    /// Begins to audit a request whose user is known; `None` if the policy does not want it.
+    /// Starts the audit event of an authenticated request; `None` if the policy excludes it.
     pub(crate) fn begin(self: &Arc<Self>, call: &Call, impersonator: Option<&User>) -> Option<Box<Audited>> {
         let rule = self.policy.rule_for(&call.user, &call.info)?;
         let audited = Audited {
@@ -90,25 +90,25 @@ impl Audit {
         Some(Box::new(audited))
     }
 
-    /// Events that were dropped so far.
+    /// The number of dropped events.
     pub(crate) fn dropped(&self) -> u64 {
         self.log.dropped()
     }
 
-    /// Writes what is queued; nothing is logged from then on.
+    /// Writes the queued events; later ones are ignored.
     pub(crate) fn close(&self) {
         self.log.close();
     }
 }
 
 impl Audited {
-    /// Notes the decision of the authorizer.
+    /// Records the decision of the authorizer.
     pub(crate) fn decided(&mut self, decision: &Decision) {
         let (Decision::Allowed(reason) | Decision::Refused(reason)) = decision;
         self.event.decided(decision.is_allowed(), reason);
     }
 
-    /// Notes the body of the request.
+    /// Records the body of the request.
     pub(crate) fn asked_with(&mut self, body: &Bytes) {
         if self.rule.level >= Level::Request {
             self.event.request_object = event::json(body);
@@ -130,7 +130,7 @@ impl Audited {
     }
 }
 
-/// Tells what came of a request. The end of a stream is told when it is dropped.
+/// Logs the result of a request. The end of a stream is logged when it is dropped.
 pub(crate) fn tell(mut audited: Box<Audited>, answer: Answer) -> Answer {
     let whole = match answer.body() {
         ResponseBody::Whole(bytes) => bytes.as_ref(),
@@ -147,7 +147,7 @@ pub(crate) fn tell(mut audited: Box<Audited>, answer: Answer) -> Answer {
             audited.tell(Stage::ResponseStarted);
             let end = End(audited);
             ResponseBody::Stream {
-                // The end goes with the stream.
+                // The guard is dropped with the stream.
                 frames: Box::pin(frames.inspect(move |_| _ = &end)),
                 is_copied,
                 unwritten,

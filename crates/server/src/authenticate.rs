@@ -1,6 +1,6 @@
-//! Who is calling: the user a front proxy names, a client certificate, a bearer token, or nobody.
+//! Authentication: by a front proxy, a client certificate, a bearer token, or anonymous.
 //!
-//! Credentials that are shown must be right: a wrong token is refused even where none is needed.
+//! Invalid credentials are rejected even where anonymous access is allowed.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,19 +11,19 @@ use crate::filter::Peer;
 use crate::tokens::Tokens;
 use watchkeeper_registry::User;
 
-/// Browsers cannot set headers on a WebSocket; they hide the token in a protocol name.
+/// Browsers cannot set headers on a WebSocket; they send the token as a subprotocol with this prefix.
 const WEBSOCKET_TOKEN: &str = "base64url.bearer.authorization.k8s.io.";
 
-/// What a caller shows.
+/// The credentials of a request.
 #[derive(Debug)]
 pub(crate) enum Credentials {
-    /// Whom they speak of is known.
+    /// The user is known.
     Known(User),
-    /// A token that is nobody's, unless this server has issued it.
+    /// A token that is not in the token file; this server may have issued it.
     Token(String),
 }
 
-/// Reads what a caller shows.
+/// Reads the credentials of a request.
 pub(crate) fn credentials(peer: &Peer, headers: &HeaderMap, tokens: &Tokens) -> Credentials {
     let proxied = peer.front_proxy.as_ref().and_then(|proxy| proxy.user(headers));
     if let Some(user) = proxied.or_else(|| peer.certified.clone()) {

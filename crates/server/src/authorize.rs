@@ -1,17 +1,17 @@
-//! Lets a request pass or says why not, by the roles and bindings that the registry keeps.
+//! Authorizes a request by the RBAC rules of the registry.
 
 use watchkeeper_meta::{AccessDenied, Status};
 use watchkeeper_registry::{Action, Decision, Registry, User};
 
 use crate::request_info::RequestInfo;
 
-/// Lets a request pass or says why not.
+/// Authorizes a request, or returns the error.
 pub(crate) async fn authorize(registry: &Registry, user: &User, request: &RequestInfo) -> Result<(), Status> {
     let decision = registry.may(user, action(request)).await?;
     permit(user, request, &decision)
 }
 
-/// Lets a request pass that was decided about, or says why not.
+/// Applies a decision: allows the request, or returns the error.
 pub(crate) fn permit(user: &User, request: &RequestInfo, decision: &Decision) -> Result<(), Status> {
     match decision {
         Decision::Allowed(_) => Ok(()),
@@ -19,7 +19,7 @@ pub(crate) fn permit(user: &User, request: &RequestInfo, decision: &Decision) ->
     }
 }
 
-/// A request in the words of rules.
+/// The action of a request, for RBAC rules.
 pub(crate) fn action(request: &RequestInfo) -> Action<'_> {
     match &request.resource {
         Some(resource) => Action::Resource {
@@ -37,7 +37,7 @@ pub(crate) fn action(request: &RequestInfo) -> Action<'_> {
     }
 }
 
-/// The refusal of a request, in the words of RBAC.
+/// The error for a denied request, with RBAC's text.
 pub(crate) fn denied(user: &User, request: &RequestInfo, why: &str) -> Status {
     match &request.resource {
         Some(resource) => Status::access_denied(&AccessDenied {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rights_grow_with_what_is_known_of_the_caller() {
+    async fn anonymous_authenticated_and_admin_users_have_increasing_permissions() {
         let registry = registry().await;
         let anonymous = User::anonymous();
         let admin = User::authenticated("admin", "", vec![MASTERS.to_owned()]);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_grant_holds_with_the_next_request_and_a_missing_role_is_named() {
+    async fn a_grant_applies_to_the_next_request_and_a_missing_role_is_named() {
         let registry = registry().await;
         let admin = User::authenticated("admin", "", vec![MASTERS.to_owned()]);
         let robot = User::authenticated("system:serviceaccount:default:robot", "", Vec::new());
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_gives_away_what_they_do_not_have() {
+    async fn nobody_can_grant_more_than_they_have() {
         let registry = registry().await;
         let admin = User::authenticated("admin", "", vec![MASTERS.to_owned()]);
         let subject = json!({"kind": "User", "name": "alice", "apiGroup": "rbac.authorization.k8s.io"});

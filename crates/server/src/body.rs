@@ -1,5 +1,5 @@
-//! Bodies: a request's is collected up to a limit, an answer's is whole, in pieces that are made as they are sent, or a
-//! stream of frames.
+//! Bodies: a request's body is collected up to a limit; a response's body is whole, in pieces that are built as they
+//! are sent, or a stream of frames.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -18,18 +18,18 @@ use watchkeeper_wire::tree_size::is_large_json;
 use crate::connection::note_quiet;
 use crate::limits::{DISCARD_TIMEOUT, MAX_DISCARDED_BYTES, MAX_REQUEST_BODY_BYTES};
 
-/// The stream was cut on purpose: the connection ends without the mark of a complete body.
+/// The stream was cut on purpose: the connection closes without the end of the body.
 #[derive(Debug, thiserror::Error)]
 #[error("the stream was cut")]
 pub(crate) struct StreamCut;
 
-/// Frames of an answer, made as they are sent.
+/// The frames of a streamed response.
 pub(crate) type FrameStream = Pin<Box<dyn Stream<Item = Result<Bytes, StreamCut>> + Send>>;
 
 /// The pieces of a large document.
 pub(crate) type Pieces = Box<dyn Iterator<Item = Result<Bytes, StreamCut>> + Send>;
 
-/// The body of a request. Whoever passes it on takes it; for everybody else it then has ended.
+/// The body of a request. A proxying handler takes it; afterwards it is empty.
 pub(crate) struct RequestBody(Option<Incoming>);
 
 impl RequestBody {
@@ -67,18 +67,18 @@ impl Body for RequestBody {
     }
 }
 
-/// The body of an answer.
+/// The body of a response.
 pub(crate) enum ResponseBody {
-    /// All of it; `None` once sent.
+    /// The whole body; `None` once sent.
     Whole(Option<Bytes>),
-    /// A large document, of which each piece is made when there is room to send it.
+    /// A large document; each piece is built when it can be sent.
     Pieces(Pieces),
-    /// Sent piece by piece, each as soon as it is there.
+    /// A stream; each frame is sent as soon as it is available.
     Stream {
         frames: FrameStream,
-        /// Whether frames are copied from what is stored, which takes less time than to encrypt them.
+        /// True if frames are copies of stored bytes, which is cheaper than their encryption.
         is_copied: bool,
-        /// Goes when all that there was to tell at first is told.
+        /// Dropped when the initial events are sent.
         unwritten: Option<Box<dyn Send>>,
     },
 }
@@ -136,10 +136,10 @@ impl Body for ResponseBody {
     }
 }
 
-/// Reads a request's body, at most [`MAX_REQUEST_BODY_BYTES`] of it, and not if it has too many values in it.
+/// Reads a request's body, up to [`MAX_REQUEST_BODY_BYTES`], and rejects one with too many values.
 ///
-/// A length that is stated and too large is refused before a byte is read, so that an attacker cannot make the
-/// server wait for what it will not take.
+/// A stated length that is too large is rejected before a byte is read, so that an attacker cannot make the server
+/// wait for a body it will reject.
 pub(crate) async fn collect<B>(headers: &HeaderMap, body: &mut B) -> Result<Bytes, Status>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -158,7 +158,7 @@ where
         if first.len() + rest.len() + data.len() > MAX_REQUEST_BODY_BYTES {
             return Err(too_large());
         }
-        // Most bodies come in one piece and are not copied.
+        // Most bodies arrive in one piece and are not copied.
         match first.is_empty() {
             true => first = data,
             false => rest.extend_from_slice(&data),
@@ -173,16 +173,16 @@ where
             whole.freeze()
         }
     };
-    // JSON of any kind is held to its limit here, before anybody reads it. What else there is says how large it is only
-    // to those who know its type.
+    // JSON is checked against the limit on values here, before it is decoded. Other formats are checked during
+    // decoding.
     match whole.trim_ascii_start().first() {
         Some(b'{' | b'[') if is_large_json(&whole) => Err(too_many_values()),
         _ => Ok(whole),
     }
 }
 
-/// Reads what nobody wanted of a request's body, if that is not much: clients then see the answer and can go on using
-/// the connection. Answers whether all of it is read.
+/// Reads the unread rest of a request's body, if it is small, so that the client sees the answer and can reuse the
+/// connection. Returns true if all was read.
 pub(crate) async fn discard<B>(body: &mut B) -> bool
 where
     B: Body<Data = Bytes> + Unpin,

@@ -1,6 +1,6 @@
-//! The groups, versions and resources the server offers, in the order discovery shows them.
+//! The catalog: the groups, versions and resources of the server, in discovery order.
 //!
-//! A catalog is data and never changes; when a custom kind comes or goes, a new one takes its place.
+//! A catalog is immutable; when custom kinds or aggregated APIs change, a new one replaces it.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -17,13 +17,13 @@ use crate::Verb;
 use crate::aggregation::{RemoteDocuments, RemoteService, group_priority, version_priority};
 use crate::openapi::Documents;
 
-/// All that is served.
+/// All served resources.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     groups: Vec<ApiGroup>,
-    /// Which custom kinds it has, as the registry counts them, and which aggregated APIs.
+    /// The generations of the custom kinds and of the aggregated APIs it contains.
     pub(crate) generation: (u64, u64),
-    /// Its OpenAPI documents, which end with it.
+    /// Its OpenAPI documents, dropped with it.
     pub(crate) documents: Documents,
 }
 
@@ -43,27 +43,27 @@ pub struct ApiVersion {
     pub name: Cow<'static, str>,
     /// Its resources, by name.
     pub resources: Vec<Arc<ServedResource>>,
-    /// What its server says of it, if that is another one.
+    /// The documents of its server, if it is aggregated.
     pub(crate) remote: Option<Arc<RemoteDocuments>>,
 }
 
-/// A resource, and what is stored of it.
+/// A served resource, and its definition.
 #[derive(Clone, Debug)]
 pub struct ServedResource {
     listing: Cow<'static, ApiResource>,
-    /// How its objects are stored; `None` if they are answered and forgotten, as reviews and bindings are.
+    /// Its definition; `None` if objects are not stored, as for reviews and bindings.
     pub definition: Option<Arc<Definition>>,
 }
 
 impl Catalog {
-    /// The resources of an unextended server: the same for all of them, so they are put together once. Each server has
-    /// documents of its own, because they are large and end with it.
+    /// The built-in resources. They are the same for all servers, so they are built once. Each server has its own
+    /// OpenAPI documents, which are large and dropped with it.
     pub(crate) fn built_in() -> Arc<Self> {
         static BUILT_IN: LazyLock<Catalog> = LazyLock::new(|| Catalog::new(ServedResource::built_in()));
         Arc::new(BUILT_IN.clone())
     }
 
-    /// Sorts resources into groups and versions, each in the order of its first resource.
+    /// Groups resources by group and version, in the order of the first resource of each.
     pub fn new(resources: impl IntoIterator<Item = ServedResource>) -> Self {
         let mut catalog = Self::default();
         for resource in resources {
@@ -94,8 +94,7 @@ impl Catalog {
         version.resources.push(Arc::new(resource));
     }
 
-    /// Adds a group version that another server serves, in place of one that this server would. Groups and versions stand
-    /// in the order of their priorities.
+    /// Adds a group version of another server, replacing a local one. Groups and versions are ordered by priority.
     pub(crate) fn add_remote(&mut self, service: &RemoteService, documents: Arc<RemoteDocuments>) {
         let version = ApiVersion {
             name: service.version.clone().into(),
@@ -106,7 +105,7 @@ impl Catalog {
             let rank = |name: &str| std::cmp::Reverse(i64::from(group_priority(name)));
             let priority = std::cmp::Reverse(service.group_priority);
             let is_behind = |it: &ApiGroup| (rank(&it.name), &*it.name) > (priority, &service.group);
-            // Core has a place of its own, in front.
+            // The core group is always first.
             let behind = self
                 .groups
                 .iter()
@@ -152,7 +151,7 @@ impl Catalog {
 }
 
 impl ApiGroup {
-    /// Whether all that it has are custom kinds.
+    /// True if all its resources are custom.
     pub fn is_custom(&self) -> bool {
         let mut resources = self.versions.iter().flat_map(|version| &version.resources);
         resources.all(|resource| resource.is_custom())
@@ -167,7 +166,7 @@ impl ApiVersion {
 }
 
 impl ServedResource {
-    /// The resources of an unextended server, in discovery's order.
+    /// The built-in resources, in discovery order.
     pub(crate) fn built_in() -> impl Iterator<Item = Self> {
         resources::all().iter().map(|listing| Self {
             definition: builtin_definition(&listing.resource.group_version_resource()).cloned(),
@@ -183,25 +182,24 @@ impl ServedResource {
         }
     }
 
-    /// Whether a verb can be used on it.
+    /// True if the resource supports a verb.
     pub fn allows(&self, verb: Verb) -> bool {
         self.has_verb(verb.as_str())
     }
 
-    /// What a custom resource definition says of it, if it is one's.
+    /// The definition of a custom resource; `None` for others.
     pub fn custom_definition(&self) -> Option<&Arc<Definition>> {
         self.definition
             .as_ref()
             .filter(|definition| definition.is_custom())
     }
 
-    /// Whether it is defined by a custom resource definition.
+    /// True for a custom resource.
     pub fn is_custom(&self) -> bool {
         self.custom_definition().is_some()
     }
 
-    /// Discovery's fingerprint of the form objects are kept in: clients learn from it that a stored object may
-    /// need to be rewritten.
+    /// The hash of the storage version in discovery. When it changes, stored objects may need to be rewritten.
     pub fn storage_version_hash(&self) -> Option<String> {
         let definition = self.definition.as_ref()?;
         let text = match definition.stored_api_version() {

@@ -1,7 +1,7 @@
-//! Who a client certificate speaks of: the common name is the user, the organizations are the groups.
+//! The user of a client certificate: the common name is the user, the organizations are the groups.
 //!
-//! Only certificates that TLS has verified are read here. The reader walks [DER](crate::der) just far enough to find the
-//! subject and knows nothing else of X.509; a dependency for two attributes would be larger than this file.
+//! Only certificates verified by TLS are read here. The reader walks [DER](crate::der) only as far as the subject; a
+//! dependency for two attributes would be larger than this file.
 
 use watchkeeper_registry::User;
 
@@ -12,7 +12,7 @@ const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 /// `2.5.4.10`, organizationName.
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 
-/// The user a verified certificate speaks of; `None` if it names nobody.
+/// The user of a verified certificate; `None` if it has no common name.
 pub(crate) fn user_of(certificate: &[u8]) -> Option<User> {
     let mut name = String::new();
     let mut groups = Vec::new();
@@ -30,7 +30,7 @@ pub(crate) fn user_of(certificate: &[u8]) -> Option<User> {
     (!name.is_empty()).then(|| User::authenticated(name, "", groups))
 }
 
-/// Certificate → tbsCertificate → past version, serial, signature, issuer and validity → subject.
+/// Certificate → tbsCertificate → after version, serial, signature, issuer and validity → subject.
 fn subject(certificate: &[u8]) -> Option<&[u8]> {
     let mut certificate = Reader(Reader(certificate).read(tag::SEQUENCE)?);
     let mut body = Reader(certificate.read(tag::SEQUENCE)?);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_certificates_name_nobody() {
+    fn damaged_certificates_have_no_user() {
         let certificate = CertificateParams::default()
             .self_signed(&KeyPair::generate().unwrap())
             .unwrap();

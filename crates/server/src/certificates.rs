@@ -1,8 +1,8 @@
-//! The server's own certificate authority and what it signs: one certificate for the listener, and client
-//! certificates for whoever holds the handle.
+//! The server's certificate authority and the certificates it signs: the listener's, and client certificates for
+//! users of the handle.
 //!
-//! Nothing is written to disk here; [`identity`](crate::identity) keeps the authority where there is a durable store. The
-//! listener's certificate is made anew at every start, for the names it has then.
+//! Nothing is written to disk here; [`identity`](crate::identity) stores the authority in a durable store. The
+//! listener's certificate is generated at every start, for its current names.
 
 use std::io;
 use std::net::IpAddr;
@@ -20,12 +20,12 @@ use crate::kubeconfig::write_private;
 /// A certificate chain, leaf first, and its key.
 pub(crate) type Serving = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// Where the key begins in the text that an authority is kept as.
+/// The start of the key in a stored authority.
 const KEY_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 
-/// What the authority of listeners and users is called.
+/// The name of the authority of listeners and users.
 const OWN: &str = "watchkeeper-ca";
-/// What the authority of front proxies is called.
+/// The name of the authority of front proxies.
 const FRONT_PROXY: &str = "watchkeeper-front-proxy-ca";
 
 /// The certificate authority of a server, or of several that share a store.
@@ -53,33 +53,33 @@ impl std::fmt::Debug for ClientCertificate {
     }
 }
 
-/// Why certificates could not be made.
+/// The reason a certificate cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// A key or a certificate could not be made.
+    /// A key or certificate cannot be generated.
     #[error("cannot make a certificate")]
     Make(#[from] rcgen::Error),
-    /// TLS refused the parts.
+    /// TLS rejected the configuration.
     #[error("cannot set up TLS")]
     Tls(#[from] rustls::Error),
-    /// The clients' authority is not usable.
+    /// The clients' certificate authority cannot be used.
     #[error("cannot use the client certificate authority")]
     ClientAuthority(#[from] rustls::server::VerifierBuilderError),
-    /// A file that was given cannot be used.
+    /// A configured file cannot be used.
     #[error(transparent)]
     File(#[from] IdentityFileError),
-    /// There is no certificate to show.
+    /// There is no certificate for the listener.
     #[error("the listener has no certificate")]
     Nothing,
 }
 
 impl Authority {
-    /// Makes a new authority, of listeners and of users.
+    /// Generates an authority of listeners and users.
     pub(crate) fn new() -> Result<Self, CertificateError> {
         Self::named(OWN)
     }
 
-    /// Makes a new authority of front proxies alone.
+    /// Generates an authority of only front proxies.
     pub(crate) fn front_proxy() -> Result<Self, CertificateError> {
         Self::named(FRONT_PROXY)
     }
@@ -94,12 +94,12 @@ impl Authority {
         })
     }
 
-    /// Reads an authority from its certificate and its key.
+    /// Reads an authority from its certificate and key.
     pub(crate) fn from_pem(pem: &[u8]) -> Result<Self, AuthorityPemError> {
         Self::named_from_pem(OWN, pem)
     }
 
-    /// Reads the authority of front proxies from its certificate and its key.
+    /// Reads the authority of front proxies from its certificate and key.
     pub(crate) fn front_proxy_from_pem(pem: &[u8]) -> Result<Self, AuthorityPemError> {
         Self::named_from_pem(FRONT_PROXY, pem)
     }
@@ -117,17 +117,17 @@ impl Authority {
         })
     }
 
-    /// The authority's certificate and its key: a secret.
+    /// The certificate and key of the authority: a secret.
     pub(crate) fn to_pem(&self) -> String {
         format!("{}{}", self.certificate_pem, self.issuer.key().serialize_pem())
     }
 
-    /// The authority's certificate, which clients trust.
+    /// The certificate of the authority, which clients trust.
     pub(crate) fn pem(&self) -> String {
         self.certificate_pem.clone()
     }
 
-    /// As [`Authority::pem`], for TLS.
+    /// Like [`Authority::pem`], for TLS.
     pub(crate) fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
     }
@@ -169,15 +169,15 @@ impl Authority {
 /// The certificate of a listener and its key, both PEM.
 #[derive(Clone)]
 pub struct ServingCertificate {
-    /// The certificate, and that of the authority that has signed it.
+    /// The certificate, and that of its authority.
     pub chain_pem: String,
     /// Its private key: a secret.
     pub key_pem: String,
 }
 
 impl ServingCertificate {
-    /// Makes an authority, has it sign a certificate for an address and the names every listener has, and forgets the
-    /// authority's key.
+    /// Generates an authority that signs a certificate for an address and the standard host names; its key is then
+    /// dropped.
     pub fn new(address: IpAddr) -> Result<Self, CertificateError> {
         let authority = Authority::new()?;
         let (certificate, key) = authority.signed_for(&host_names(Some(address), &[]))?;
@@ -187,7 +187,7 @@ impl ServingCertificate {
         })
     }
 
-    /// Writes it to files that only their owner can read. Directories are made if they are not there.
+    /// Writes it to files that only their owner can read. Missing directories are created.
     pub fn write(&self, files: &ServingFiles) -> io::Result<()> {
         for (path, text) in [(&files.key, &self.key_pem), (&files.certificate, &self.chain_pem)] {
             if let Some(directory) = path.parent() {
@@ -208,11 +208,11 @@ impl std::fmt::Debug for ServingCertificate {
     }
 }
 
-/// Text that is not the certificate and the key of an authority.
+/// A text that is not the certificate and key of an authority.
 #[derive(Debug)]
 pub(crate) struct AuthorityPemError;
 
-/// What a certificate says of an authority, and the authority of its certificates: the same after a restart.
+/// The parameters of an authority's certificate, which are the same after a restart.
 fn authority_params(name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = named(name, None);
@@ -221,8 +221,8 @@ fn authority_params(name: &str) -> CertificateParams {
     params
 }
 
-/// The names a listener answers to: loopback, the names pods know an API server by, its address, and the
-/// operator's own.
+/// The host names of a listener: loopback, the names by which pods know an API server, its address, and configured
+/// ones.
 pub(crate) fn host_names(address: Option<IpAddr>, own: &[String]) -> Vec<String> {
     const ALWAYS: [&str; 7] = [
         "localhost",

@@ -1,4 +1,4 @@
-//! One connection: which task runs its requests, and when its bytes are written.
+//! One connection: the tasks that run its requests, and the timing of its writes.
 //!
 //! ```text
 //!   socket ▶ connection's task ─┬▶ PATCH a ▶ its own task ──answer──┐
@@ -12,10 +12,10 @@
 //!   of stored bytes is quiet from its first frame on: the thread that copies them also encrypts them.
 //! - [`cork`]: small writes are held until the connection's task has done everything there is to do. They leave as one
 //!   TLS record and one system call.
-//! - [`bell`]: a wake-up of a task that is running makes it poll again. As an ordinary wake-up it would wake a thread.
+//! - [`bell`]: a wake-up during a poll makes the task poll again. An ordinary wake-up would wake a thread.
 //! - [`task`]: polls quiet streams, then the connection, then releases the cork.
 //!
-//! HTTP/1.1 uses the cork and the bell alone: hyper polls its one request on the connection's task.
+//! HTTP/1.1 uses only the cork and the bell: hyper polls its single request on the connection's task.
 //!
 //! Each part pays for itself. Without it, as measured on two busy cores (medians of eight to ten alternating runs):
 //!
@@ -27,8 +27,8 @@
 //! | bell | a lone write to a pod until its subscriber is called, p50 | 0.18 to 0.20 ms |
 //! | bell | … the server's CPU time for 350 of them | 45 to 60 ms |
 //!
-//! What stops paying can be deleted by itself: `quiet` streams with the handover in `requests` and `task`; the cork by
-//! passing the stream through in `listener`; the bell by polling with the task's own waker.
+//! A part that stops paying can be deleted on its own: quiet streams with the handover in `requests` and `task`; the
+//! cork by passing the stream through in `listener`; the bell by polling with the task's own waker.
 
 mod bell;
 mod cork;

@@ -1,4 +1,4 @@
-//! The way in without a port: a pipe in memory for each connection, served as if it were a socket.
+//! In-process connections: an in-memory pipe per connection, served like a socket.
 
 use std::io;
 
@@ -14,7 +14,7 @@ pub struct Connector {
     pipes: mpsc::Sender<Pipe>,
 }
 
-/// The server's end of a connection.
+/// The server's end of a pipe.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     pub stream: DuplexStream,
@@ -26,9 +26,9 @@ impl Connector {
         Self { pipes }
     }
 
-    /// Opens a connection: speak plain HTTP/1.1, or HTTP/2 with prior knowledge, on it.
+    /// Opens a connection for plain HTTP/1.1, or HTTP/2 with prior knowledge.
     ///
-    /// Waits while the server has many unserved connections already; fails once it has shut down.
+    /// Waits while the server has many unserved connections; fails once it has shut down.
     pub async fn connect(&self) -> io::Result<DuplexStream> {
         self.connect_as(Peer::default()).await
     }

@@ -1,4 +1,4 @@
-//! How long a request may take: `?timeout=` in Go's notation, at most [`MAX_REQUEST_TIMEOUT`].
+//! The time limit of a request: `?timeout=` as a Go duration, at most [`MAX_REQUEST_TIMEOUT`].
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use watchkeeper_wire::values::{self, ParseDurationError};
 use crate::limits::MAX_REQUEST_TIMEOUT;
 use crate::request_info::{RequestInfo, query_value};
 
-/// The time a request gets; `None` for streams, which end by their own rules.
+/// The time limit; `None` for streams, which have their own rules.
 pub(crate) fn deadline(info: &RequestInfo, query: &str) -> Result<Option<Duration>, Status> {
     if info.is_long_running() {
         return Ok(None);
@@ -27,7 +27,7 @@ pub(crate) fn deadline(info: &RequestInfo, query: &str) -> Result<Option<Duratio
     }))
 }
 
-/// Reads a span of time in Go's notation; none runs backwards.
+/// Parses a Go duration; negative ones are rejected.
 fn parse(text: &str) -> Result<Duration, String> {
     let span: values::Duration = text
         .parse()

@@ -1,6 +1,6 @@
-//! DER, as far as certificates and public keys need it: one element after another, never beyond the end.
+//! A DER reader for certificates and public keys; it never reads beyond the end.
 
-/// DER tags met on the way.
+/// The DER tags in use.
 pub(crate) mod tag {
     pub(crate) const INTEGER: u8 = 0x02;
     pub(crate) const BIT_STRING: u8 = 0x03;
@@ -14,11 +14,11 @@ pub(crate) mod tag {
     pub(crate) const VERSION: u8 = 0xa0;
 }
 
-/// Reads DER elements one after another.
+/// Reads consecutive DER elements.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// The content of the next element if it has this tag; else nothing is read.
+    /// The content of the next element if it has this tag; otherwise nothing is consumed.
     pub(crate) fn read(&mut self, tag: u8) -> Option<&'a [u8]> {
         let before = self.0;
         match self.read_any() {
@@ -30,13 +30,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The tag and the content of the next element.
+    /// The tag and content of the next element.
     pub(crate) fn read_any(&mut self) -> Option<(u8, &'a [u8])> {
         let (&tag, rest) = self.0.split_first()?;
         let (&first, rest) = rest.split_first()?;
         let (length, rest) = match first {
             0..=0x7f => (usize::from(first), rest),
-            // Up to four bytes of length; no certificate that TLS takes needs more.
+            // Up to four bytes of length; no certificate that TLS accepts needs more.
             0x81..=0x84 => {
                 let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
                 let length = digits

@@ -1,5 +1,5 @@
-//! Discovery: which groups, versions and resources there are, from the [`Catalog`], in both forms clients ask
-//! for — one small document per group and version, or all of them aggregated in one.
+//! Discovery: the groups, versions and resources of the [`Catalog`], as one document per group and version, or
+//! aggregated in one.
 
 use std::borrow::Cow;
 
@@ -63,7 +63,7 @@ struct GroupVersionEntry {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ResourceList<'a> {
     kind: &'static str,
-    /// The core group leaves it out, the others do not.
+    /// Omitted for the core group, as in Kubernetes.
     #[serde(skip_serializing_if = "Option::is_none")]
     api_version: Option<&'static str>,
     group_version: String,
@@ -146,7 +146,7 @@ fn entry(group: &ApiGroup, version: &ApiVersion) -> GroupVersionEntry {
     }
 }
 
-/// Every group but core, which has a path of its own.
+/// Every group but core, which has its own path.
 fn named_groups(catalog: &Catalog) -> impl Iterator<Item = &ApiGroup> {
     catalog.groups().iter().filter(|group| !group.name.is_empty())
 }
@@ -198,7 +198,7 @@ fn entries(resource: &ServedResource) -> impl Iterator<Item = ResourceEntry<'_>>
     std::iter::once(own).chain(subresources)
 }
 
-/// Group and version of the kind a subresource speaks, empty where it is the resource's own.
+/// Group and version of a subresource's kind; empty if they are the resource's.
 fn place(subresource: &ApiSubresource) -> (&str, &str) {
     match &subresource.group_version {
         Some(place) => (&place.group, &place.version),
@@ -238,7 +238,7 @@ struct AggregatedVersion<'a> {
     freshness: &'static str,
 }
 
-/// This server's own resources, or another server's as that lists them.
+/// This server's own resources, or another server's as it lists them.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum AggregatedResources<'a> {
@@ -270,7 +270,7 @@ struct AggregatedSubresource<'a> {
     verbs: &'a [Cow<'static, str>],
 }
 
-/// Group and version stay empty where they are the document's own.
+/// Group and version are empty if they are the document's.
 #[derive(Debug, Serialize)]
 struct ResponseKind<'a> {
     group: &'a str,
@@ -279,7 +279,7 @@ struct ResponseKind<'a> {
 }
 
 impl<'a> Aggregated<'a> {
-    /// `/api`: core alone.
+    /// `/api`: only core.
     pub(crate) fn core(catalog: &'a Catalog) -> Self {
         Self::of(catalog.group("").into_iter())
     }
@@ -358,7 +358,7 @@ pub(crate) fn etag(document: &[u8]) -> String {
     format!("\"{}\"", hex_of_sha512(document))
 }
 
-/// SHA-512 in upper-case hex, the form tags and OpenAPI hashes have.
+/// SHA-512 in upper-case hex, as in tags and OpenAPI hashes.
 pub(crate) fn hex_of_sha512(bytes: &[u8]) -> String {
     let hash = digest::digest(&digest::SHA512, bytes);
     hash.as_ref().iter().map(|byte| format!("{byte:02X}")).collect()

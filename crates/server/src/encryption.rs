@@ -1,12 +1,13 @@
-//! Encryption of what is stored, as kube-apiserver does it: AES-GCM with keys from a file, by resource.
+//! Encryption at rest, as in kube-apiserver: AES-GCM with keys from a file, per resource.
 //!
 //! ```text
 //! k8s:enc:aesgcm:v1:key1:‖ nonce (12) ‖ ciphertext ‖ tag (16)
 //! ```
 //!
-//! The first provider of a resource's rule writes; all of them read. The key path is authenticated with the value, so a
-//! value that is moved to another key is refused. What an old key has encrypted, or nobody has, is stale: the next write of
-//! the object encrypts it anew, even if it changes nothing. The server's own keys are secrets and follow their rule.
+//! The first provider of a resource's rule encrypts; all of them decrypt. The storage path is authenticated with the
+//! value, so a value moved to another key is rejected. A value encrypted with an old key, or not at all, is stale:
+//! the next write of the object encrypts it again, even a no-op write. The server's own keys are Secrets and follow
+//! their rule.
 
 mod configuration;
 
@@ -21,15 +22,15 @@ pub use configuration::EncryptionError;
 
 use crate::identity;
 
-/// What values of AES-GCM begin with, before the name of their key.
+/// The prefix of AES-GCM values, before the key's name.
 const AES_GCM: &[u8] = b"k8s:enc:aesgcm:v1:";
 const ROOT: &str = "/registry/";
 
-/// Which values are encrypted, and with which keys.
+/// The encrypted resources and their keys.
 #[derive(Debug)]
 pub(crate) struct Encryption {
     rules: Vec<Rule>,
-    /// The rule of each built-in resource, by the prefix of its keys; `None` for those without one.
+    /// The rule of each built-in resource, by key prefix; `None` for those without one.
     builtin: HashMap<String, Option<usize>>,
     /// The rule of secrets.
     secrets: Option<usize>,
@@ -63,11 +64,11 @@ impl Pattern {
     }
 }
 
-/// One way to store a value. An AES-GCM provider with several keys is several of these.
+/// A provider. An AES-GCM provider with several keys is several of these.
 enum Provider {
     Identity,
     AesGcm {
-        /// What its values begin with.
+        /// The prefix of its values.
         prefix: Vec<u8>,
         key: RandomizedNonceKey,
     },
@@ -97,7 +98,7 @@ impl Provider {
         })
     }
 
-    /// Whether a value says that it was written by this.
+    /// True if a value has the prefix of this provider.
     fn has_written(&self, stored: &[u8]) -> bool {
         match self {
             Self::Identity => !stored.starts_with(ENCRYPTED),
@@ -119,7 +120,7 @@ impl Provider {
         let Self::AesGcm { prefix, key } = self else {
             return Ok(stored.clone());
         };
-        // In Go's words, as kube-apiserver has them.
+        // Go's texts, as in kube-apiserver.
         let refused = || TransformError("cipher: message authentication failed".to_owned());
         let (nonce, sealed) = stored[prefix.len()..]
             .split_first_chunk::<NONCE_LEN>()
@@ -154,7 +155,7 @@ impl Encryption {
         }
     }
 
-    /// The providers for the value of a key; `None` if it is stored as it is.
+    /// The providers for a key; `None` if its value is stored as plain text.
     fn providers(&self, path: &str) -> Option<&[Provider]> {
         let rule = match identity::is_kept_at(path) {
             true => self.secrets,
@@ -166,12 +167,12 @@ impl Encryption {
     fn rule_at(&self, path: &str) -> Option<usize> {
         let mut parts = path.strip_prefix(ROOT)?.split('/');
         let (first, second) = (parts.next()?, parts.next()?);
-        // One word, or two as in `services/specs`.
+        // One segment, or two as in `services/specs`.
         let one = self.builtin.get(&format!("{ROOT}{first}/"));
         if let Some(rule) = one.or_else(|| self.builtin.get(&format!("{ROOT}{first}/{second}/"))) {
             return *rule;
         }
-        // The group of a custom resource has a dot; nothing else of ours has.
+        // The group of a custom resource contains a dot; no other prefix does.
         let covers = |rule: &Rule| rule.resources.iter().any(|pattern| pattern.covers(first, second));
         self.rules.iter().position(covers).filter(|_| first.contains('.'))
     }

@@ -1,9 +1,8 @@
-//! Faults on demand, for tests of whoever talks to this server.
+//! Fault injection, for tests of clients of this server.
 //!
-//! A [`Rule`] says which requests are troubled (who asks, verb, resource, object), which of those (the nth, by chance
-//! with a seed, how often) and what happens to them: an [`Action`]. Besides rules there are two switches: how streams
-//! that are open now [flow](Flow), and whether connections are taken at all. Every fault that has happened is on
-//! [record](Fired).
+//! A [`Rule`] selects requests (user, verb, resource, object), which of them are affected (the nth, by probability
+//! with a seed, how often), and the [`Action`]. In addition, open streams can be slowed or cut ([`Flow`]), and new
+//! connections refused. Every injected fault is [recorded](Fired).
 //!
 //! ```
 //! use watchkeeper_server::{Action, Cut, RequestMatch, Rule, Server, Verb};
@@ -12,7 +11,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let server = Server::builder().start().await?;
 //! let faults = server.faults();
-//! // The next pod is stored, and its creator never hears of it.
+//! // The next pod is stored, but its creator gets no answer.
 //! let pods = RequestMatch::new(Verb::Create, "pods");
 //! faults.inject(Rule::new(pods.clone(), Action::Cut(Cut::BeforeAnswer)))?;
 //! // Until the rule is removed, Alice may not create pods.
@@ -25,8 +24,8 @@
 //! # }
 //! ```
 //!
-//! Faults are planned on a server's handle, or by an administrator over HTTP where the server was started for that.
-//! Whatever waits, waits on tokio's clock, so a test with paused time moves through it.
+//! Faults are injected on a server's handle, or by an administrator over HTTP if the server was started for that. All
+//! delays use tokio's clock, so a test with paused time moves through them.
 
 mod plan;
 mod record;
@@ -53,27 +52,27 @@ use self::streams::Streams;
 use crate::limits::MAX_PLANNED_FAULTS;
 use crate::request_info::RequestInfo;
 
-/// Who asks.
+/// The client of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Requester {
     /// The name of the user.
     pub user: String,
-    /// The program.
+    /// The `User-Agent`.
     pub user_agent: String,
 }
 
-/// There are as many faults waiting for their request as can be.
+/// The limit on rules is reached.
 #[derive(Debug, thiserror::Error)]
-#[error("{MAX_PLANNED_FAULTS} faults are waiting for their request already")]
+#[error("{MAX_PLANNED_FAULTS} fault rules are active already")]
 pub struct TooManyFaults;
 
 /// The faults of one server.
 #[derive(Debug, Default)]
 pub struct Faults {
     plan: Mutex<Plan>,
-    /// Whether any rule is about requests, so that all others need not look.
+    /// True if any rule affects requests; otherwise requests skip the check.
     troubles_requests: AtomicBool,
-    /// Whether any rule is about the events of watches.
+    /// True if any rule affects watch events.
     troubles_events: AtomicBool,
     streams: Mutex<Streams>,
     refusing: AtomicBool,
@@ -81,23 +80,23 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Plans a fault. It holds for requests and events from now on.
+    /// Adds a rule. It applies to requests and events from now on.
     pub fn inject(&self, rule: Rule) -> Result<RuleId, TooManyFaults> {
         self.plan(|plan| plan.add(rule))
     }
 
-    /// Takes a rule back; false if it has fired as often as it should, or was taken back before.
+    /// Removes a rule; false if it was used up or removed before.
     pub fn remove(&self, rule: RuleId) -> bool {
         self.plan(|plan| plan.remove(rule))
     }
 
-    /// The rules that may still fire.
+    /// The active rules.
     pub fn rules(&self) -> Vec<(RuleId, Rule)> {
         let plan = self.plan.lock();
         plan.rules().map(|(id, rule)| (id, rule.clone())).collect()
     }
 
-    /// Answers the next `times` matching requests with a failure: a short way to [inject](Faults::inject) that.
+    /// Answers the next `times` matching requests with a failure: a shorthand for [inject](Faults::inject).
     pub fn answer_next(
         &self,
         request: RequestMatch,
@@ -111,30 +110,30 @@ impl Faults {
         self.inject(rule).map(drop)
     }
 
-    /// Forgets what is planned, lets connections in again and lets every stream run. The record stays.
+    /// Removes all rules, accepts connections and lets all streams run. The record is kept.
     pub fn clear(&self) {
         self.plan(Plan::clear);
         self.refuse_connections(false);
         self.set_flow(&RequestMatch::default(), Flow::Running);
     }
 
-    /// What has happened, oldest first: the last [`MAX_RECORDED_FAULTS`](crate::limits::MAX_RECORDED_FAULTS) faults.
+    /// The injected faults, oldest first: the last [`MAX_RECORDED_FAULTS`](crate::limits::MAX_RECORDED_FAULTS).
     pub fn fired(&self) -> Vec<Fired> {
         self.record.lock().all()
     }
 
-    /// Begins a new record.
+    /// Clears the record.
     pub fn clear_fired(&self) {
         self.record.lock().clear();
     }
 
-    /// Closes new connections as soon as they come in, or stops doing so. Open connections stay.
+    /// Closes new connections at once, or stops doing so. Open connections stay.
     pub fn refuse_connections(&self, refuse: bool) {
         self.refusing.store(refuse, Ordering::Relaxed);
     }
 
-    /// Changes how the open streams of matching requests flow; answers how many there are. Streams that are opened later
-    /// run, unless a rule with [`Action::Flow`] is there for them.
+    /// Sets the flow of the open streams of matching requests; returns their number. Streams opened later run, unless
+    /// a rule with [`Action::Flow`] matches them.
     pub fn set_flow(&self, request: &RequestMatch, flow: Flow) -> usize {
         let streams = self.streams.lock();
         let mut count = 0;
@@ -147,7 +146,7 @@ impl Faults {
         count
     }
 
-    /// How many streams of matching requests are open.
+    /// The number of open streams of matching requests.
     pub fn open_streams(&self, request: &RequestMatch) -> usize {
         self.streams.lock().matching(request).count()
     }
@@ -156,13 +155,13 @@ impl Faults {
         self.refusing.load(Ordering::Relaxed)
     }
 
-    /// What happens to a request on purpose; the rules behind it are used up.
+    /// The faults of a request; uses up their rules.
     pub(crate) fn on_request(
         &self,
         requester: impl FnOnce() -> Requester,
         info: &RequestInfo,
     ) -> Option<Box<Trouble>> {
-        // Whoever plans faults can take them back.
+        // Requests that control faults are exempt.
         if !self.troubles_requests.load(Ordering::Relaxed) || info.is_about_testing() {
             return None;
         }
@@ -174,12 +173,12 @@ impl Faults {
         Trouble::of(happens.into_iter().map(|(_, action)| action))
     }
 
-    /// Whether each event of a watch must be looked at by itself.
+    /// True if watch events must be checked one by one.
     pub(crate) fn may_trouble_events(&self) -> bool {
         self.troubles_events.load(Ordering::Relaxed)
     }
 
-    /// What happens to an event of a stream, which is about an object, or to a bookmark.
+    /// The fault of an event about an object, or of a bookmark.
     pub(crate) fn on_event(&self, stream: u64, object: Option<(&str, &str)>) -> Option<Action> {
         let streams = self.streams.lock();
         let stream = streams.get(stream)?;
@@ -194,7 +193,7 @@ impl Faults {
         Some(action)
     }
 
-    /// Makes a new stream known; the number names it to [`Faults::close_stream`].
+    /// Registers a new stream; the number identifies it in [`Faults::close_stream`].
     pub(crate) fn open_stream(
         &self,
         requester: Requester,
@@ -207,7 +206,7 @@ impl Faults {
         self.streams.lock().close(id);
     }
 
-    /// Uses the plan, and notes for all others what it is still about.
+    /// Uses the plan, and updates the flags that let others skip it.
     fn plan<T>(&self, using: impl FnOnce(&mut Plan) -> T) -> T {
         let mut plan = self.plan.lock();
         let used = using(&mut plan);
@@ -241,7 +240,7 @@ mod tests {
     use http::Method;
 
     #[test]
-    fn streams_are_found_by_their_request() {
+    fn streams_are_matched_by_their_request() {
         let faults = Faults::default();
         let info = RequestInfo::read(&Method::GET, "/api/v1/pods", "watch=1");
         let (id, flow) = faults.open_stream(Requester::default(), info);
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_on_record() {
+    fn every_fault_is_recorded() {
         let faults = Faults::default();
         let pods = RequestMatch::new(Verb::List, "pods");
         let rule = faults.inject(Rule::new(pods, Action::Forbid)).unwrap();
@@ -276,6 +275,6 @@ mod tests {
             (fired[0].rule, &*fired[0].user, &*fired[0].verb, &*fired[0].path),
             (Some(rule), "alice", "list", "/api/v1/pods")
         );
-        assert!(!faults.remove(rule), "it is spent");
+        assert!(!faults.remove(rule), "it is used up");
     }
 }

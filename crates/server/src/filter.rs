@@ -1,4 +1,4 @@
-//! What every request passes on its way in and out, in one visible order.
+//! The filters of every request, in one visible order.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -38,65 +38,64 @@ use crate::webhooks;
 use crate::write_log::Answering;
 use watchkeeper_registry::User;
 
-/// Who is at the other end of a connection.
+/// The peer of a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Peer {
-    /// Whom a verified client certificate speaks of.
+    /// The user of a verified client certificate.
     pub certified: Option<User>,
-    /// A verified client certificate is one of a proxy that is believed when it names a user.
+    /// Set if the client certificate is that of a trusted front proxy, which may name a user.
     pub front_proxy: Option<Arc<FrontProxy>>,
-    /// The certificate that the connection was shown, if the operator has given it.
+    /// The server certificate of the connection, if the operator provided it.
     pub shown: Option<CertificateDer<'static>>,
-    /// The connection is a socket, not a pipe within this process.
+    /// True for a socket, false for an in-process pipe.
     pub over_socket: bool,
-    /// Where the connection comes from; `None` if from within the process.
+    /// The peer's address; `None` in-process.
     pub address: Option<SocketAddr>,
-    /// Breaks the connection.
+    /// Closes the connection.
     pub hangup: Hangup,
 }
 
-/// A request on its way through the filters and to its handler. It has one place in memory: what all futures on the
-/// way carry along is moved with each of them.
+/// A request on its way through the filters and to its handler. Boxed once, because futures would move it with them.
 pub(crate) struct Call {
     pub server: Arc<Shared>,
     pub head: request::Parts,
     pub info: RequestInfo,
-    /// Who asks, once that is known.
+    /// The user, once authenticated.
     pub user: User,
-    /// Whether a person is reading.
+    /// True if JSON is indented.
     pub pretty: bool,
-    /// The request came over a socket.
+    /// True if the request came over a socket.
     pub over_socket: bool,
-    /// Where the answer breaks off on purpose.
+    /// The injected cut of the response.
     pub cut: Option<Cut>,
-    /// When the request came.
+    /// The time of arrival.
     pub began: Instant,
-    /// When it must be answered; `None` for streams.
+    /// The deadline; `None` for streams.
     pub deadline: Option<Instant>,
-    /// The id under which the request can be found in logs.
+    /// The id of the request in logs.
     pub audit_id: HeaderValue,
-    /// Where the request comes from, if that is known.
+    /// The client's address, if known.
     pub source: Option<SocketAddr>,
-    /// What the audit log is told, if it wants to know.
+    /// The audit event, if the policy wants one.
     pub audited: Option<Box<Audited>>,
-    /// The flow that the request belongs to, once that is known.
+    /// The flow of the request, once classified.
     pub classified: Option<Classified>,
-    /// What lets the request run, once it may.
+    /// The seat of the request, once granted.
     pub seat: Option<Seat>,
 }
 
 impl Call {
-    /// The query as it stands in the URL.
+    /// The raw query.
     pub(crate) fn query(&self) -> &str {
         self.head.uri.query().unwrap_or_default()
     }
 
-    /// What the client accepts; several header lines are one list.
+    /// The `Accept` header; several lines are joined.
     pub(crate) fn accept(&self) -> Cow<'_, str> {
         header_list(&self.head.headers, ACCEPT)
     }
 
-    /// What the body says it is.
+    /// The `Content-Type` of the body.
     pub(crate) fn content_type(&self) -> Option<&str> {
         self.head
             .headers
@@ -104,12 +103,12 @@ impl Call {
             .map(|value| value.to_str().unwrap_or("?"))
     }
 
-    /// The program that asks.
+    /// The `User-Agent`.
     pub(crate) fn user_agent(&self) -> &str {
         user_agent(&self.head.headers)
     }
 
-    /// Who asks, and with which program.
+    /// The user and the user agent.
     pub(crate) fn requester(&self) -> Requester {
         Requester {
             user: self.user.name.clone(),
@@ -118,7 +117,7 @@ impl Call {
     }
 }
 
-/// Answers a request, whatever happens.
+/// Answers a request; it always returns a response.
 pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request<Incoming>) -> Answer {
     let began = Instant::now();
     let (head, body) = request.into_parts();
@@ -153,7 +152,7 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
         seat: None,
     };
 
-    // A panic ends one request, not the connection it shares with others.
+    // A panic ends one request, not its connection.
     let answered = AssertUnwindSafe(answer(&peer, &mut call, &route, &mut body));
     let answer = match answered.catch_unwind().await {
         Ok(Ok(answer)) => answer,
@@ -185,7 +184,7 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
     if let Some(cut) = call.cut {
         answer = peer.hangup.interrupts(answer, cut);
     }
-    // In flight until it is written; time that a test moves is not the peer's.
+    // In flight until it is written. Deadlines of peers do not follow time that a test moves.
     let deadline = call.deadline.unwrap_or(began + MAX_REQUEST_TIMEOUT);
     let terms = Terms {
         seat: call.seat.take(),
@@ -195,8 +194,8 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
     answer = server
         .unwritten
         .hold(answer, terms, &server.tasks, &server.draining);
-    // Answered before its body was read. On HTTP/2 a client that is still sending may take the end of the stream for
-    // a failure and never look at the answer; on HTTP/1.1 the next request would begin within this one's body.
+    // Answered before its body was read. On HTTP/2 a client that is still sending may treat the end of the stream as
+    // an error and ignore the response; on HTTP/1.1 the next request would start inside this body.
     if !discard(&mut body).await && version < Version::HTTP_2 {
         let close = HeaderValue::from_static("close");
         answer.headers_mut().insert(CONNECTION, close);
@@ -212,13 +211,13 @@ async fn answer(
     body: &mut RequestBody,
 ) -> Result<Answer, Failure> {
     let (server, head, info) = (&call.server, &call.head, &call.info);
-    // A page that leads browsers here under a foreign name learns nothing, not even from errors.
+    // DNS rebinding: a page that reaches this server under a foreign name gets nothing, not even errors.
     check_host(&server.hosts, peer.shown.as_ref(), &head.uri, &head.headers)?;
-    // A time that cannot be read is the caller's mistake, whoever calls.
+    // An invalid timeout is an error for every user.
     let limit = deadline(info, call.query())?;
     let deadline = limit.map(|limit| call.began + limit);
     call.deadline = deadline;
-    // Wrong credentials are refused even where none are needed.
+    // Invalid credentials are rejected even where anonymous access is allowed.
     call.user = match credentials(peer, &head.headers, &server.tokens) {
         Credentials::Known(user) => user,
         Credentials::Token(token) => {
@@ -227,7 +226,7 @@ async fn answer(
         }
     };
     let mut impersonator = None;
-    // Whoever asks to be taken for someone else is, from here on, or is refused.
+    // From here on, the impersonated user counts; without permission the request is rejected.
     if let Some(asked) = impersonation(&head.headers)? {
         for right in &asked.needed {
             authorize(&server.registry, &call.user, right).await?;
@@ -238,21 +237,21 @@ async fn answer(
         call.audited = audit.begin(call, impersonator.as_ref());
     }
     let (server, info) = (&call.server, &call.info);
-    // A flood waits, or is turned away, before it costs anything.
+    // Under load, a request waits or is rejected before it costs anything.
     let patience = limit.unwrap_or(MAX_REQUEST_TIMEOUT) / QUEUEING_PART;
     let classified = &mut call.classified;
     let seat = server
         .flow_control
         .admit(&server.registry, &call.user, info, patience, classified);
     call.seat = seat.await.map_err(Failure::Busy)?;
-    // Whoever may not ask does not learn what exists.
+    // Without permission, a user does not learn what exists.
     let decision = server.registry.may(&call.user, action(info)).await?;
     if let Some(audited) = &mut call.audited {
         audited.decided(&decision);
     }
     permit(&call.user, info, &decision)?;
     server.write_log.asked(&call.user.name, info);
-    // Planned faults trouble the handling of a request, not the checks before it.
+    // Injected faults affect the handling of a request, not the checks before it.
     let trouble = server.faults.on_request(|| call.requester(), info);
     let handled = handle(peer, call, route, body, trouble);
     match deadline {
@@ -263,7 +262,7 @@ async fn answer(
     }
 }
 
-/// Handles a request, with what happens to it on purpose on the way.
+/// Handles a request, with its injected faults.
 async fn handle(
     peer: &Peer,
     call: &mut Call,
@@ -290,7 +289,7 @@ async fn handle(
         compacted.map_err(Status::internal_error)?;
     }
     let scope = trouble.scope(&call.server.registry, &call.info);
-    // In a box: who meets no trouble needs no room for it.
+    // Boxed: few requests have faults.
     let answered = Box::pin(handlers::answer(call, found()?, body));
     let (answer, written) = match trouble.webhooks_down {
         true => scope.run(webhooks::unreachable(answered)).await,
@@ -314,7 +313,7 @@ async fn handle(
     answer
 }
 
-/// Whether a request only asks what would become of it.
+/// True if a request is a dry run.
 fn is_dry_run(query: &str) -> bool {
     query_value(query, "dryRun").is_some()
 }
@@ -324,7 +323,7 @@ fn late() -> Failure {
     Status::timeout(text, 0).into()
 }
 
-/// The id under which a request can be found in logs: the caller's own, or a new one.
+/// The id of a request in logs: the client's, or a new one.
 fn audit_id(headers: &HeaderMap) -> HeaderValue {
     match headers.get(AUDIT_ID) {
         Some(id) if !id.is_empty() && id.len() <= 64 => id.clone(),
@@ -332,7 +331,7 @@ fn audit_id(headers: &HeaderMap) -> HeaderValue {
     }
 }
 
-/// A version 4 UUID. It tells requests apart and keeps no secret, so any generator will do.
+/// A version 4 UUID. It identifies a request and is not secret, so any generator will do.
 fn random_id() -> HeaderValue {
     let mut bytes = [0u8; 16];
     fastrand::fill(&mut bytes);
@@ -340,12 +339,12 @@ fn random_id() -> HeaderValue {
     let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
     let text = id.hyphenated().encode_lower(&mut text);
     let mut id = HeaderValue::from_str(text).expect("hex digits and hyphens");
-    // No secret, but never the same: it need not push other headers out of the tables of both ends.
+    // Not secret, but always different: it must not fill the HPACK tables of both ends.
     id.set_sensitive(true);
     id
 }
 
-/// The lines of a header as one list. Nearly all have one line at most, which is not copied.
+/// The lines of a header as one list. Nearly all have one line, which is not copied.
 fn header_list(headers: &HeaderMap, name: HeaderName) -> Cow<'_, str> {
     let lines = headers.get_all(name).iter();
     let mut lines = lines.filter_map(|value| value.to_str().ok());

@@ -1,15 +1,15 @@
-//! API Priority and Fairness: which requests run, which wait for others, and which are sent away.
+//! API Priority and Fairness: decides which requests run, wait or are rejected.
 //!
-//! A request is classified by the first [flow schema](flow_schema) that matches it, which names a priority level. A level
-//! has [seats](seats); when they are taken, its requests wait in [queues](fair_queues) that take turns, so that a flow
-//! with many requests delays itself more than others. Requests of the exempt level, those of `system:masters` among them,
-//! never wait. A watch has its seat only until it has told what was there when it began; other streams need none.
+//! The first [flow schema](flow_schema) that matches a request names its priority level. A level has [seats](seats);
+//! when they are in use, its requests wait in [fair queues](fair_queues), so that a flow with many requests delays
+//! itself more than others. Requests of the exempt level, such as those of `system:masters`, never wait. A watch
+//! holds its seat only until its initial events are sent; other streams need none.
 //!
-//! Schemas and levels are compiled when they are first needed and again when one of them has changed. What every cluster
-//! must have (`exempt`, `catch-all`) is there even if somebody deletes it.
+//! Schemas and levels are compiled on first use, and again when one of them changes. The mandatory ones (`exempt`,
+//! `catch-all`) exist even if they are deleted.
 //!
-//! Not as in kube-apiserver: loans between levels follow demand at once and not every ten seconds; writes take one seat,
-//! however many watches they wake; lists take seats by the [size of the last answer](list_width).
+//! Differences from kube-apiserver: borrowing follows demand at once instead of every ten seconds; writes take one
+//! seat, however many watches they wake; lists take seats by the [size of the last response](list_width).
 
 mod fair_queues;
 mod flow_schema;
@@ -43,13 +43,13 @@ use seats::{Arrival, Granted, LevelId, LevelState, Place, Running, Seats};
 const FLOW_SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const PRIORITY_LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
-/// Schemas and levels of these names are always there.
+/// The names of mandatory schemas and levels.
 const MANDATORY: [&str; 2] = ["exempt", "catch-all"];
 
-/// How often a request is classified again because its level has gone meanwhile; then it is sent away.
+/// The limit on reclassifications because the level was removed; then the request is rejected.
 const MAX_CLASSIFICATIONS: usize = 8;
 
-/// The requests of a server and their seats. Clones share all they have.
+/// The seats of a server. Clones share their state.
 #[derive(Clone, Debug)]
 pub(crate) struct FlowControl(Arc<Inner>);
 
@@ -66,44 +66,44 @@ struct Inner {
     list_widths: ListWidths,
 }
 
-/// What is stored, compiled.
+/// The compiled schemas and levels.
 #[derive(Debug, Default)]
 struct Configuration {
-    /// In the order in which they are tried.
+    /// In the order of matching precedence.
     flows: Vec<Flow>,
-    /// Tell when this no longer holds.
+    /// Signals that this is outdated.
     changes: Vec<Signal>,
 }
 
-/// A schema with its level.
+/// A schema and its level.
 #[derive(Debug)]
 struct Flow {
     schema: FlowSchema,
     level_uid: HeaderValue,
-    /// `None` is exempt.
+    /// `None` for the exempt level.
     level: Option<LevelId>,
     counts: Arc<Counts>,
 }
 
-/// What became of the requests of a flow.
+/// The counters of a flow schema.
 #[derive(Debug, Default)]
 struct Counts {
     dispatched: AtomicU64,
     rejected: [AtomicU64; REASONS.len()],
 }
 
-/// Why requests are rejected: those of [`seats::Rejection`] in its order, and [`TIMED_OUT`].
+/// The reasons of rejections: those of [`seats::Rejection`] in order, and [`TIMED_OUT`].
 const REASONS: [&str; 3] = ["concurrency-limit", "queue-full", "time-out"];
 const TIMED_OUT: usize = 2;
 
-/// The flow that a request belongs to.
+/// The flow of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Classified {
     configuration: Arc<Configuration>,
     flow: usize,
 }
 
-/// The seat of a request; given back when dropped.
+/// The seat of a request; released on drop.
 #[derive(Debug)]
 pub(crate) struct Seat {
     control: FlowControl,
@@ -111,13 +111,13 @@ pub(crate) struct Seat {
     began: Instant,
 }
 
-/// A request that neither runs nor waits.
+/// A rejected request.
 #[derive(Debug)]
 pub(crate) struct Rejected {
     pub retry_after_seconds: u64,
 }
 
-/// A level or a flow in figures, for `/metrics`.
+/// The state of all levels and flows, for `/metrics`.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
     pub levels: Vec<LevelFigures>,
@@ -143,7 +143,7 @@ pub(crate) struct FlowFigures {
 }
 
 impl FlowControl {
-    /// Shares that many seats out between the levels.
+    /// Distributes this many seats among the levels.
     pub(crate) fn new(server_seats: usize) -> Self {
         Self(Arc::new(Inner {
             server_seats: u32::try_from(server_seats).unwrap_or(u32::MAX).max(1),
@@ -156,8 +156,7 @@ impl FlowControl {
         }))
     }
 
-    /// Gives a request its seat, perhaps after a while. Who it was taken for is noted first, so that a request that is
-    /// rejected is told as well.
+    /// Waits for a seat. `classified` is set first, so that rejected requests have it too.
     pub(crate) async fn admit(
         &self,
         reader: &Reader,
@@ -179,7 +178,7 @@ impl FlowControl {
             *classified = Some(found.clone());
             match admitted {
                 Admitted::Now(seat) => return Ok(Some(seat)),
-                // In a box: hardly any request waits, and all would keep room for it.
+                // Boxed: few requests wait, and all would reserve space for it.
                 Admitted::Later(waiting) => return Box::pin(waiting.seat(found.flow())).await.map(Some),
                 Admitted::Never(rejected) => return Err(rejected),
                 Admitted::Stale => {}
@@ -190,7 +189,7 @@ impl FlowControl {
         })
     }
 
-    /// Learns from the size of an answer, if it is known.
+    /// Updates the width of a list from the size of its response, if known.
     pub(crate) fn learn(&self, request: &RequestInfo, bytes: Option<usize>) {
         self.0.list_widths.learn(request, bytes);
     }
@@ -245,14 +244,14 @@ impl FlowControl {
         }
     }
 
-    /// Tells requests that they may run. A seat whose request has gone meanwhile goes to the next.
+    /// Grants seats to waiting requests. A seat whose request is gone passes to the next.
     fn hand_out(&self, granted: Granted<oneshot::Sender<Seat>>) {
         for (waiter, running) in granted {
             drop(waiter.send(self.seat_for(Some(running))));
         }
     }
 
-    /// What holds now.
+    /// The current configuration.
     async fn configuration(&self, reader: &Reader) -> Arc<Configuration> {
         let current = || self.0.configuration.read().clone();
         match current().filter(|found| found.holds()) {
@@ -269,7 +268,7 @@ impl FlowControl {
         }
         let (schemas, levels, changes) = match stored(reader).await {
             Ok(stored) => stored,
-            // A store that cannot be read refuses the request itself, if it needs the store.
+            // If the store cannot be read, requests that need it fail by themselves.
             Err(_) if before.is_some() => return before.unwrap_or_default(),
             Err(_) => Default::default(),
         };
@@ -303,7 +302,7 @@ impl FlowControl {
         };
         let schemas =
             with_mandatory(schemas, suggested_flow_schemas()).map(|schema| FlowSchema::read(&schema));
-        // A schema whose level is not there counts for nothing.
+        // A schema without an existing level is ignored.
         let flows = schemas.filter_map(|schema| {
             let level = levels.iter().find(|level| level.name == schema.level)?;
             Some(Flow {
@@ -318,7 +317,7 @@ impl FlowControl {
         Configuration { flows, changes }
     }
 
-    /// How busy everything is.
+    /// The current state.
     pub(crate) fn figures(&self) -> Figures {
         let exempt = LevelState {
             name: MANDATORY[0].to_owned(),
@@ -334,7 +333,7 @@ impl FlowControl {
     }
 }
 
-/// What is stored of schemas and levels, and what tells of changes.
+/// The stored schemas and levels, and the signals of changes.
 async fn stored(reader: &Reader) -> Result<(Vec<Value>, Vec<Value>, Vec<Signal>), Status> {
     let (schemas, a) = reader.followed_values(&builtin::FLOW_SCHEMA).await?;
     let (levels, b) = reader
@@ -343,7 +342,7 @@ async fn stored(reader: &Reader) -> Result<(Vec<Value>, Vec<Value>, Vec<Signal>)
     Ok((schemas, levels, vec![a.signal(), b.signal()]))
 }
 
-/// The stored objects, and those that must be there and are not.
+/// The stored objects, and the mandatory ones that are missing.
 fn with_mandatory(
     stored: &[Value],
     suggested: impl IntoIterator<Item = Value>,
@@ -357,7 +356,7 @@ fn with_mandatory(
 }
 
 impl Configuration {
-    /// False if a schema or a level has changed since, or could not be read.
+    /// False if a schema or level has changed, or could not be read.
     fn holds(&self) -> bool {
         !self.changes.is_empty() && !self.changes.iter().any(Signal::has_changed)
     }
@@ -408,7 +407,7 @@ impl Classified {
         &self.configuration.flows[self.flow]
     }
 
-    /// Tells a client what its request was taken for.
+    /// Adds the headers with the uids of schema and level.
     pub(crate) fn tell(&self, headers: &mut HeaderMap) {
         let flow = self.flow();
         headers.insert(FLOW_SCHEMA_UID, flow.schema.uid.clone());
@@ -423,7 +422,7 @@ enum Admitted {
     Stale,
 }
 
-/// A request that waits. Dropping it leaves the queue.
+/// A waiting request. Dropping it leaves the queue.
 struct Waiting {
     receiver: oneshot::Receiver<Seat>,
     leave: Leave,
@@ -446,7 +445,7 @@ impl Waiting {
     }
 }
 
-/// Leaves a queue, if the request still waits.
+/// Leaves the queue, if the request still waits.
 struct Leave(FlowControl, Place);
 
 impl Drop for Leave {

@@ -1,5 +1,5 @@
-//! The forms an answer can take: what the registry encodes, and what is made from it for clients with rarer wishes
-//! — YAML, the older version of metadata-only answers, and tables.
+//! The forms of a response: those the registry encodes, and rarer ones derived from them: YAML, metadata-only
+//! responses of version v1beta1, and Tables.
 
 use std::sync::Arc;
 
@@ -19,24 +19,24 @@ use watchkeeper_wire::schema::Schema;
 use crate::negotiate::{Accepted, MetaVersion, Transform};
 use crate::status_bytes::escape_markup;
 
-/// What the registry calls metadata-only objects and lists.
+/// The version of metadata-only objects from the registry.
 const META_V1: &str = "meta.k8s.io/v1";
-/// What clients older than v1.15 ask them to be called.
+/// Their version for clients older than v1.15.
 const META_V1BETA1: &str = "meta.k8s.io/v1beta1";
 
-/// Everything an answer's form depends on.
+/// The negotiated form of a response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
-    /// What was negotiated.
+    /// The result of content negotiation.
     pub accepted: Accepted,
-    /// What comes with each row of a table.
+    /// The part of each object included in a Table row.
     pub include: IncludeObject,
-    /// Tells the ages in a table: those of the moment it is made. A watch makes tables for as long as it is open.
+    /// The clock for ages in a Table. A watch prints Tables as long as it is open.
     pub clock: Clock,
 }
 
 impl Form {
-    /// Prints tables, if that is what was negotiated.
+    /// The Table printer, if a Table was negotiated.
     fn printer<'d>(&self, definition: &'d Definition) -> Option<TablePrinter<'d>> {
         matches!(self.accepted.transform, Transform::Table(_)).then(|| TablePrinter {
             definition,
@@ -64,7 +64,7 @@ pub(crate) fn list(definition: &Arc<Definition>, list: List, form: Form) -> Resu
     finished(bytes, form.accepted)
 }
 
-/// A page of a list in pieces, or as it was if its form has to be made as a whole.
+/// A list in pieces; returns the list if its form must be built as a whole.
 pub(crate) fn list_pieces(definition: &Arc<Definition>, list: List, form: Form) -> Result<ListPieces, List> {
     let Form { accepted, .. } = form;
     let is_whole = matches!(accepted.transform, Transform::Table(_))
@@ -77,15 +77,15 @@ pub(crate) fn list_pieces(definition: &Arc<Definition>, list: List, form: Form) 
     }
 }
 
-/// The next frames of those a watch begins with in one piece; `None` if there are no more, or if their form is made one
-/// by one.
+/// The next initial events of a watch in one piece; `None` if there are no more, or if their form is built one by
+/// one.
 pub(crate) fn initial_frames(watch: &mut Watch, form: Form) -> Option<Result<Bytes, Status>> {
     let Form { accepted, .. } = form;
     let is_plain = !matches!(accepted.transform, Transform::Table(_)) && !is_old_metadata(accepted);
     is_plain.then(|| encode::initial_events(watch, output(accepted)))?
 }
 
-/// One frame of a watch. In tables, only the first frame has columns.
+/// One frame of a watch. Only the first frame of a Table has columns.
 pub(crate) fn frame(
     definition: &Definition,
     item: &WatchItem,
@@ -142,7 +142,7 @@ pub(crate) fn scale(scale: &Value, form: Form) -> Result<Bytes, Status> {
     finished(bytes, accepted)
 }
 
-/// A document of the meta group, which belongs to no API version of its own, as protobuf.
+/// A document of the meta group, which has no API version of its own, as protobuf.
 pub(crate) fn meta_value(value: &Value) -> Result<Bytes, Status> {
     let text = |name: &str| value[name].as_str().unwrap_or_default();
     let schema = Schema::builtin();
@@ -160,7 +160,7 @@ pub(crate) fn meta_value(value: &Value) -> Result<Bytes, Status> {
     Ok(out.into())
 }
 
-/// A tree as YAML.
+/// A value as YAML.
 pub(crate) fn yaml(value: &Value) -> Vec<u8> {
     watchkeeper_wire::yaml::to_string(value).into_bytes()
 }
@@ -193,9 +193,8 @@ fn finished(bytes: Bytes, form: Accepted) -> Result<Bytes, Status> {
     }
 }
 
-/// Writes characters in a table or a status that browsers and scripts trip over as escapes, as Go does; objects are
-/// written so from the start. They stand only inside JSON texts, so the whole document can be treated alike; most documents have
-/// none and are not copied.
+/// Escapes markup characters in a Table or Status, as Go does; objects are encoded with escapes already. They occur
+/// only inside JSON strings, so the whole document can be processed; most documents have none and are not copied.
 fn without_markup(json: Bytes) -> Bytes {
     let separator = memmem::find(&json, "\u{2028}".as_bytes()).or(memmem::find(&json, "\u{2029}".as_bytes()));
     if memchr3(b'<', b'>', b'&', &json).or(separator).is_none() {
@@ -216,8 +215,7 @@ fn is_old_metadata(form: Accepted) -> bool {
     )
 }
 
-/// Quotes within texts are escaped, so the quoted name behind its key is found only where an object states its
-/// version.
+/// Quotes in strings are escaped, so the quoted version after its key occurs only where an object states its version.
 fn renamed_json(bytes: &[u8]) -> Bytes {
     let text = String::from_utf8_lossy(bytes);
     let (old, new) = [META_V1, META_V1BETA1]

@@ -1,7 +1,7 @@
-//! Proxies that have authenticated a user and say who it is, in headers: kube-apiserver's `--requestheader-…`.
+//! Front proxies, which authenticate users and name them in headers: kube-apiserver's `--requestheader-…` flags.
 //!
-//! A proxy is believed if its client certificate is signed by an authority that signs for proxies alone, and if the
-//! certificate has one of the allowed names. Headers of anybody else mean nothing.
+//! A proxy is trusted if its client certificate is signed by the proxies' authority and has an allowed name. The
+//! headers of other clients are ignored.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,30 +10,30 @@ use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 use watchkeeper_registry::User;
 
-/// Which proxies are believed, and the headers in which they name a user.
+/// The trusted proxies, and the headers in which they name a user.
 #[derive(Clone, Debug, Default)]
 pub struct FrontProxy {
     /// The authority of their certificates: `--requestheader-client-ca-file`. Read again when it changes.
     pub client_ca: PathBuf,
-    /// The common names of the proxies that are believed; empty for all that the authority has signed.
+    /// The common names of trusted proxies; empty trusts all certificates of the authority.
     pub allowed_names: Vec<String>,
-    /// Where the user's name stands: `X-Remote-User`. The first header that says something counts.
+    /// The headers with the user name, such as `X-Remote-User`. The first one with a value counts.
     pub username_headers: Vec<String>,
-    /// Where the user's groups stand: `X-Remote-Group`.
+    /// The headers with the groups, such as `X-Remote-Group`.
     pub group_headers: Vec<String>,
-    /// Where the user's uid stands: `X-Remote-Uid`.
+    /// The headers with the uid, such as `X-Remote-Uid`.
     pub uid_headers: Vec<String>,
-    /// How headers begin that say more of the user: `X-Remote-Extra-`.
+    /// The prefixes of headers with extra attributes, such as `X-Remote-Extra-`.
     pub extra_headers_prefix: Vec<String>,
 }
 
 impl FrontProxy {
-    /// True if a proxy of this common name is believed.
+    /// True if a proxy with this common name is trusted.
     pub(crate) fn allows(&self, name: &str) -> bool {
         self.allowed_names.is_empty() || self.allowed_names.iter().any(|allowed| allowed == name)
     }
 
-    /// The user that a believed proxy names; `None` if it names nobody.
+    /// The user in a trusted proxy's headers, if there is one.
     pub(crate) fn user(&self, headers: &HeaderMap) -> Option<User> {
         let name = first(headers, &self.username_headers)?;
         let groups = self
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn only_allowed_names_are_believed() {
+    fn only_allowed_names_are_trusted() {
         assert!(proxy().allows("front"));
         assert!(!proxy().allows("back"));
         assert!(FrontProxy::default().allows("back"));

@@ -1,4 +1,4 @@
-//! One handler per verb: a [`Call`] and its route in, an answer out.
+//! One handler per verb: takes a [`Call`] and its route, returns an answer.
 
 mod aggregated;
 mod binding;
@@ -85,8 +85,8 @@ pub(crate) async fn answer(
     }
 }
 
-/// Answers a request for objects. The long ways are in boxes: a future has room for the longest it may go, and that room
-/// is moved with it.
+/// Answers a request for objects. Rare branches are boxed: a future reserves space for its largest branch, and that
+/// space is moved with it.
 async fn resource(call: &mut Call, route: &ResourceRoute, body: &mut RequestBody) -> Result<Answer, Failure> {
     let part = match route.subresource.as_ref().map(|subresource| &*subresource.name) {
         None => Part::Object,
@@ -139,7 +139,7 @@ async fn resource(call: &mut Call, route: &ResourceRoute, body: &mut RequestBody
     }
 }
 
-/// Reads the body of a request, which the audit log may want to know.
+/// Reads the body of a request, and passes it to the audit log.
 async fn read_body(call: &mut Call, body: &mut RequestBody) -> Result<Bytes, Failure> {
     let bytes = collect(&call.head.headers, body).await?;
     if let Some(audited) = &mut call.audited {
@@ -148,13 +148,13 @@ async fn read_body(call: &mut Call, body: &mut RequestBody) -> Result<Bytes, Fai
     Ok(bytes)
 }
 
-/// What everyone hears who uses a resource that has a successor, whatever becomes of the request.
+/// The deprecation warning of a resource, sent with every response.
 fn deprecation(route: &ResourceRoute) -> Option<&str> {
     let resource = &route.resource.resource;
     builtin::by_plural(&resource.group, &resource.plural)?.deprecation
 }
 
-/// What is known but cannot be done here yet.
+/// The error for a known resource that is not implemented.
 fn not_served(route: &ResourceRoute, what: &str) -> Failure {
     let resource = route.resource.resource.group_resource();
     Status::method_not_supported(&resource, what).into()

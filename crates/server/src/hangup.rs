@@ -1,4 +1,4 @@
-//! Breaking a connection on purpose: at once, or when what was said so far has left.
+//! Closes a connection on purpose: at once, or after pending bytes were sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,7 +14,7 @@ use crate::body::{ResponseBody, StreamCut};
 use crate::faults::Cut;
 use crate::respond::Answer;
 
-/// Breaks one connection. Cheap to clone.
+/// Closes one connection. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hangup {
     now: CancellationToken,
@@ -22,7 +22,7 @@ pub(crate) struct Hangup {
 }
 
 impl Hangup {
-    /// Breaks its connection also when this is cancelled.
+    /// A handle that also closes the connection when `open` is cancelled.
     pub(crate) fn within(open: &CancellationToken) -> Self {
         Self {
             now: open.child_token(),
@@ -30,35 +30,35 @@ impl Hangup {
         }
     }
 
-    /// Breaks the connection with whatever is still to be sent.
+    /// Closes the connection without sending pending bytes.
     pub(crate) fn break_now(&self) {
         self.now.cancel();
     }
 
-    /// Breaks the connection with whatever is still to be sent, and waits until that has happened.
+    /// Closes the connection without sending pending bytes, and waits until it is closed.
     pub(crate) async fn now(&self) -> ! {
         self.break_now();
         std::future::pending().await
     }
 
-    /// Waits until the connection should break, before anything else is sent.
+    /// Waits until the connection should close at once.
     pub(crate) async fn is_due(&self) {
         self.now.cancelled().await;
     }
 
-    /// Waits until the connection should break, once it has sent what it has.
+    /// Waits until the connection should close after pending bytes were sent.
     pub(crate) async fn is_due_when_flushed(&self) {
         self.when_flushed.cancelled().await;
     }
 
-    /// An answer whose connection breaks within it or behind it.
+    /// A response whose connection closes within it or after it.
     pub(crate) fn interrupts(&self, answer: Answer, cut: Cut) -> Answer {
         let (mut head, body) = answer.into_parts();
         if let (Some(length), false) = (
             body.size_hint().exact(),
             head.headers.contains_key(CONTENT_LENGTH),
         ) {
-            // What the client was promised, not what it gets.
+            // The promised length, not the sent one.
             head.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
         let keeps_half = cut == Cut::WithinAnswer;
@@ -77,7 +77,7 @@ impl Hangup {
     }
 }
 
-/// Breaks the connection when it goes.
+/// Closes the connection when it is dropped.
 struct End(CancellationToken);
 
 impl Drop for End {
@@ -86,10 +86,10 @@ impl Drop for End {
     }
 }
 
-/// A body that takes its connection with it.
+/// A body that closes its connection.
 struct Interrupted {
     body: ResponseBody,
-    /// Half of the body's first frame is sent, and nothing else.
+    /// Sends only half of the body's first frame.
     keeps_half: bool,
     is_over: bool,
     end: End,

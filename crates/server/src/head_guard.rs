@@ -1,7 +1,6 @@
-//! A connection whose client must finish the head of a request in time, once it has begun.
+//! Limits the time for the head of an HTTP/1.1 request.
 //!
-//! Between requests a client may be silent for longer. HTTP/2 has no heads in this sense: its clients are asked whether
-//! they are there.
+//! The time between requests has its own, longer limit. It does not apply to HTTP/2, whose peers are pinged.
 
 use std::io;
 use std::pin::Pin;
@@ -13,23 +12,23 @@ use tokio::time::Sleep;
 
 use crate::open_requests::OpenRequests;
 
-/// What every HTTP/2 connection, and no request of HTTP/1.1, begins with.
+/// The start of every HTTP/2 connection, which no HTTP/1.1 request has.
 const HTTP2_PREFACE: &[u8] = b"PRI";
 
 /// Fails a read if the head of a request takes too long.
 pub(crate) struct HeadGuard<IO> {
     io: IO,
-    /// `None` is for ever.
+    /// `None`: no limit.
     timeout: Option<Duration>,
     /// While one is open, bytes belong to its body.
     requests: OpenRequests,
-    /// How many bytes of the preface of HTTP/2 have come.
+    /// The number of bytes of the HTTP/2 preface received.
     preface: usize,
     phase: Phase,
 }
 
 enum Phase {
-    /// No byte of the next request has come.
+    /// No byte of the next request has arrived.
     Between,
     /// Runs from the first byte of a head.
     Head(Pin<Box<Sleep>>),
@@ -47,7 +46,7 @@ impl<IO> HeadGuard<IO> {
         }
     }
 
-    /// Takes note of bytes that have come.
+    /// Processes received bytes.
     fn note(&mut self, bytes: &[u8]) {
         let Some(timeout) = self.timeout.filter(|_| !bytes.is_empty()) else {
             return;

@@ -1,35 +1,35 @@
-//! `/healthz`, `/livez` and `/readyz`: whether the server works, check by check.
+//! `/healthz`, `/livez` and `/readyz`: the health checks.
 //!
-//! The checks have the names and the order of kube-apiserver's, because operators' probes ask for them by name: storage
-//! is called `etcd`. Whatever a real server does after its start is done here before the first connection is taken, so
-//! those checks hold as soon as anybody can ask.
+//! The checks have the names and the order of kube-apiserver's, because probes request them by name: storage is
+//! `etcd`. Everything a real server does after its start is done before the first connection is accepted, so those
+//! checks always pass.
 
 use http::StatusCode;
 use watchkeeper_meta::QueryParams;
 
 use crate::respond::{Answer, plain_text, text};
 
-/// Which question a health path asks.
+/// A health endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HealthProbe {
-    /// The old path: is it well?
+    /// The deprecated endpoint.
     Healthz,
-    /// Should it be left running?
+    /// Fails if the server should be restarted.
     Livez,
-    /// Should it be sent requests?
+    /// Fails if the server should not receive requests.
     Readyz,
 }
 
-/// What the checks look at.
+/// The state that the checks report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Health {
-    /// Storage answers.
+    /// Storage responds.
     pub storage: bool,
-    /// The server has begun to shut down.
+    /// The server is shutting down.
     pub draining: bool,
 }
 
-/// What a real server reports when something it began at its start is done.
+/// The checks of a real server's start-up hooks.
 const STARTED: [&str; 30] = [
     "poststarthook/start-apiserver-admission-initializer",
     "poststarthook/generic-apiserver-start-informers",
@@ -64,15 +64,15 @@ const STARTED: [&str; 30] = [
 ];
 
 impl HealthProbe {
-    /// All of them.
+    /// All endpoints.
     pub const ALL: [Self; 3] = [Self::Healthz, Self::Livez, Self::Readyz];
 
-    /// Reads the first part of a path.
+    /// Parses the first segment of a path.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|probe| probe.as_str() == word)
     }
 
-    /// The first part of the path.
+    /// The first segment of the path.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Healthz => "healthz",
@@ -81,7 +81,7 @@ impl HealthProbe {
         }
     }
 
-    /// The checks behind this question, in the order they are shown.
+    /// The checks of this endpoint, in the order they are listed.
     pub(crate) fn checks(self) -> impl Iterator<Item = &'static str> {
         let (before, after): (&[_], &[_]) = match self {
             Self::Healthz | Self::Livez => (&["ping", "log", "loopback-serving-certificate", "etcd"], &[]),
@@ -115,7 +115,7 @@ impl Health {
         }
     }
 
-    /// Answers all checks of a question; `?verbose` lists them, `?exclude=` leaves some out.
+    /// Answers all checks of an endpoint; `?verbose` lists them, `?exclude=` skips some.
     pub(crate) fn answer(self, probe: HealthProbe, query: &str) -> Answer {
         let params = QueryParams::parse(query);
         let verbose = params.first("verbose").is_some();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_check_is_named_even_if_nobody_asked() {
+    fn a_failed_check_is_named_without_verbose() {
         let draining = Health {
             draining: true,
             ..WELL

@@ -1,5 +1,5 @@
-//! Which names the server answers to. A page in a browser on this machine can make a foreign name point here;
-//! such requests carry that name and are refused. Addresses cannot be made to point elsewhere and always pass.
+//! Checks the host of a request, against DNS rebinding: a web page can make a foreign name resolve to this machine;
+//! such requests carry that name and are rejected. Addresses cannot be rebound and always pass.
 
 use std::net::IpAddr;
 
@@ -9,8 +9,8 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
 use watchkeeper_meta::{GroupResource, Status};
 
-/// Lets requests for known names pass, and those that name no host at all: browsers always do. The names of a certificate
-/// that the operator has given, and that the connection was shown, are known.
+/// Accepts known names, and requests without a host: browsers always send one. Known are also the names in the
+/// operator's certificate, if the connection uses it.
 pub(crate) fn check_host(
     names: &[String],
     shown: Option<&CertificateDer<'_>>,
@@ -58,7 +58,7 @@ mod tests {
     use http::HeaderValue;
 
     #[test]
-    fn foreign_names_are_refused() {
+    fn foreign_names_are_rejected() {
         let names = ["localhost".to_owned()];
         let passes = |host: &'static str| {
             let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_a_given_certificate_are_known() {
+    fn the_names_of_the_operators_certificate_are_accepted() {
         let made = rcgen::generate_simple_self_signed(["api.example.com".to_owned()]).unwrap();
         let passes = |host: &'static str| {
             let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]);

@@ -1,9 +1,9 @@
-//! What makes a server the same one after a restart: its certificate authorities, the token of its administrator, and
-//! the key that signs the tokens of service accounts.
+//! The identity of a server across restarts: its certificate authorities, the administrator's token, and the signing
+//! key of service account tokens.
 //!
-//! They are kept in the store, as secrets are. So a kubeconfig, an issued token and a client certificate outlive a
-//! restart on the same data directory, and servers that share an etcd share them: any of them may stand behind one
-//! address. Whoever starts first makes them. A server in memory makes its own and takes them along.
+//! They are stored like Secrets. A kubeconfig, an issued token and a client certificate therefore stay valid after a
+//! restart on the same data directory, and servers that share an etcd share them behind one address. The first server
+//! creates them. A server in memory creates its own, which end with it.
 
 use bytes::Bytes;
 use watchkeeper_meta::Status;
@@ -17,25 +17,25 @@ use crate::tokens::Token;
 const AUTHORITY: &str = "/registry/watchkeeper/identity/v1/certificate-authority";
 const FRONT_PROXY_AUTHORITY: &str = "/registry/watchkeeper/identity/v1/front-proxy-authority";
 const ADMIN_TOKEN: &str = "/registry/watchkeeper/identity/v1/admin-token";
-/// Without a version: earlier releases kept it here for servers that share an etcd.
+/// Without a version: earlier releases stored it here.
 const SERVICE_ACCOUNT_KEY: &str = "/registry/watchkeeper/service-account-key";
 
-/// The keys that hold the server's identity start with this. The service account key is older than the rest.
+/// The key prefix of the identity. The service account key is older and elsewhere.
 const PREFIX: &str = "/registry/watchkeeper/identity/";
 
-/// True if a key of the store holds a part of the server's identity, which is encrypted like a Secret.
+/// True if a key holds a part of the identity, which is encrypted like a Secret.
 pub(crate) fn is_kept_at(key: &str) -> bool {
     key.starts_with(PREFIX) || key == SERVICE_ACCOUNT_KEY
 }
 
-/// The certificate authority: its certificate and its key, PEM.
+/// The certificate authority: certificate and key, PEM.
 pub(crate) async fn authority(store: &Store) -> Result<Authority, Status> {
     let make = || Ok(Authority::new().map_err(Status::internal_error)?.to_pem());
     let pem = kept(store, AUTHORITY, make).await?;
     Authority::from_pem(&pem).map_err(|_| damaged("certificate authority"))
 }
 
-/// The authority of front proxies: its certificate and its key, PEM.
+/// The authority of front proxies: certificate and key, PEM.
 pub(crate) async fn front_proxy_authority(store: &Store) -> Result<Authority, Status> {
     let make = || Ok(Authority::front_proxy().map_err(Status::internal_error)?.to_pem());
     let pem = kept(store, FRONT_PROXY_AUTHORITY, make).await?;
@@ -49,13 +49,13 @@ pub(crate) async fn admin_token(store: &Store) -> Result<Token, Status> {
     Ok(Token::new(text))
 }
 
-/// The key that signs tokens of service accounts.
+/// The key that signs service account tokens.
 pub(crate) async fn service_account_key(store: &Store) -> Result<SigningKey, Status> {
     let bytes = kept(store, SERVICE_ACCOUNT_KEY, || Ok(SigningKey::random().to_pkcs8())).await?;
     SigningKey::from_der(&bytes).ok_or_else(|| damaged("key of service accounts"))
 }
 
-/// What is kept under a key; the first to ask makes it.
+/// The stored value of a key; created if it does not exist.
 async fn kept<T: Into<Bytes>>(
     store: &Store,
     key: &str,
@@ -68,7 +68,7 @@ async fn kept<T: Into<Bytes>>(
         let made = make()?.into();
         match store.create(key, made.clone(), None).await {
             Ok(_) => return Ok(made),
-            // Another server was faster.
+            // Another server created it first.
             Err(WriteError::Conflict { .. }) => {}
             Err(error) => return Err(Status::internal_error(error)),
         }

@@ -1,5 +1,5 @@
-//! Keys and certificates from files, where a server is not to make its own: what kube-apiserver's flags of the same
-//! names say. All files are PEM.
+//! Keys and certificates from files instead of generated ones, as in kube-apiserver's flags of the same names. All
+//! files are PEM.
 
 use std::path::{Path, PathBuf};
 
@@ -10,22 +10,22 @@ use rustls::server::ParsedCertificate;
 use crate::front_proxy::FrontProxy;
 use crate::service_account_keys::{PublicKey, SigningKey};
 
-/// Where a server finds its keys and certificates. It makes those that are not given.
+/// The files of a server's keys and certificates. Missing ones are generated.
 #[derive(Clone, Debug, Default)]
 pub struct IdentityFiles {
-    /// What the listener shows. Read again when it changes.
+    /// The listener's certificate. Read again when it changes.
     pub serving: Option<ServingFiles>,
-    /// Authorities of client certificates: the common name is the user, the organizations are the groups. Read again when
-    /// the file changes.
+    /// Authorities of client certificates: the common name is the user, the organizations are the groups. Read again
+    /// when the file changes.
     pub client_ca: Option<PathBuf>,
-    /// Proxies that are believed when they name a user.
+    /// The trusted front proxies.
     pub front_proxy: Option<FrontProxy>,
-    /// The client certificate by which aggregated API servers know this server: `--proxy-client-cert-file` and
-    /// `--proxy-client-key-file`. Its authority should be the one of [`IdentityFiles::front_proxy`].
+    /// The client certificate for aggregated API servers: `--proxy-client-cert-file` and `--proxy-client-key-file`.
+    /// Its authority should be that of [`IdentityFiles::front_proxy`].
     pub proxy_client: Option<ServingFiles>,
-    /// The key that signs the tokens of service accounts.
+    /// The key that signs service account tokens.
     pub service_account_signing_key: Option<PathBuf>,
-    /// Further keys that tokens are known by: public or private ones, or certificates.
+    /// Further keys that verify tokens: public or private keys, or certificates.
     pub service_account_keys: Vec<PathBuf>,
 }
 
@@ -38,7 +38,7 @@ pub struct ServingFiles {
     pub key: PathBuf,
 }
 
-/// Why a file cannot be used.
+/// The reason a file is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityFileError {
     /// It cannot be read.
@@ -46,15 +46,15 @@ pub enum IdentityFileError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error.
         source: std::io::Error,
     },
-    /// It does not hold what it should.
-    #[error("{} holds no {wanted}", path.display())]
+    /// It does not contain the expected data.
+    #[error("{} contains no {wanted}", path.display())]
     Content {
         /// The file.
         path: PathBuf,
-        /// What was looked for.
+        /// The expected data.
         wanted: &'static str,
     },
 }
@@ -70,7 +70,7 @@ impl IdentityFiles {
             .map(PathBuf::as_path)
     }
 
-    /// The key that signs tokens, if one is given.
+    /// The signing key, if configured.
     pub(crate) fn signing_key(&self) -> Result<Option<SigningKey>, IdentityFileError> {
         let Some(path) = &self.service_account_signing_key else {
             return Ok(None);
@@ -86,7 +86,7 @@ impl IdentityFiles {
         key.map(Some).ok_or_else(unusable)
     }
 
-    /// The keys that tokens are known by.
+    /// The keys that verify tokens.
     pub(crate) fn verifying_keys(&self) -> Result<Vec<PublicKey>, IdentityFileError> {
         let mut all = Vec::new();
         for path in &self.service_account_keys {
@@ -141,7 +141,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, IdentityFileError> {
     })
 }
 
-/// The text of a file, with a line end behind.
+/// The text of a file, with a final newline.
 pub(crate) fn read_text(path: &Path) -> Result<String, IdentityFileError> {
     let bytes = read(path)?;
     let text = String::from_utf8_lossy(&bytes);

@@ -1,7 +1,7 @@
-//! Acting as someone else, for those who may: `Impersonate-User`, `-Group`, `-Uid` and `-Extra-…`.
+//! Impersonation: `Impersonate-User`, `-Group`, `-Uid` and `-Extra-…`.
 //!
-//! A request that asks for it must not pass as its sender: a caller who wants to try another's rights would be given
-//! their own.
+//! A request with such headers is never handled as its sender: a client that wants to test another user's permissions
+//! would get its own.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +12,23 @@ use watchkeeper_registry::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
 
 use crate::request_info::{RequestInfo, ResourceInfo};
 
-/// How the names of all such headers begin.
+/// The prefix of all impersonation headers.
 const PREFIX: &str = "impersonate-";
 
-/// What follows it in a header's name is the key of one thing more to be said of a user.
+/// The prefix of headers with extra attributes; the key follows.
 const EXTRA: &str = "impersonate-extra-";
 
-/// The group of rights to uids and extras.
+/// The API group of `uids` and `userextras`.
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// Whom a sender wants to be taken for, and what rights that takes.
+/// The impersonated user, and the permissions it requires.
 #[derive(Debug)]
 pub(crate) struct Impersonation {
     pub(crate) user: User,
     pub(crate) needed: Vec<RequestInfo>,
 }
 
-/// Reads what a request asks for; `None` if it comes in its sender's own name.
+/// Reads the impersonation headers; `None` if there are none.
 pub(crate) fn impersonation(headers: &HeaderMap) -> Result<Option<Impersonation>, Status> {
     if !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
         return Ok(None);
@@ -52,7 +52,7 @@ pub(crate) fn impersonation(headers: &HeaderMap) -> Result<Option<Impersonation>
     Ok(Some(Impersonation { user, needed }))
 }
 
-/// What a sender must be allowed to impersonate: each part of the user by itself.
+/// The required permissions: one for each part of the user.
 fn needed(user: &User) -> Vec<ResourceInfo> {
     let whole = match user.service_account() {
         Some((namespace, name)) => ResourceInfo {
@@ -93,8 +93,8 @@ fn right(resource: ResourceInfo) -> RequestInfo {
     }
 }
 
-/// Adds the groups that come with being someone: those of service accounts if none are named, and that of everyone who
-/// has proved to be someone, or has not.
+/// Adds the implied groups: those of service accounts if none are given, and `system:authenticated` or
+/// `system:unauthenticated`.
 fn join_groups(user: &mut User) {
     if user.groups.is_empty()
         && let Some((namespace, _)) = user.service_account()
@@ -125,7 +125,7 @@ fn extras(headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
 }
 
 fn values(headers: &HeaderMap, name: &str) -> Vec<String> {
-    // Names are text of any language. A line that was passed over would leave a request in its sender's own name.
+    // Names may be any UTF-8 text. Skipping an unreadable line would run the request as its sender.
     let lines = headers.get_all(name).iter().map(HeaderValue::as_bytes);
     lines
         .map(|line| String::from_utf8_lossy(line).into_owned())
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use http::HeaderName;
 
-    /// `name groups < the rights that takes`.
+    /// `name groups < required permissions`.
     fn check(headers: &[(&'static str, &'static str)], expected: &str) {
         let headers = headers.iter().map(|(name, value)| {
             let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn acting_as_someone_takes_a_right_for_each_part_of_them() {
+    fn impersonation_requires_a_permission_for_each_part_of_the_user() {
         check(&[], "the sender");
         check(
             &[("impersonate-user", "bob")],

@@ -1,7 +1,6 @@
-//! kube's client over the pipe: the transport that [`kube::Client`] asks for.
+//! A [`kube::Client`] over in-memory pipes.
 //!
-//! Each request has a connection of its own. A pipe in memory costs less than a pool would, and a watch that is dropped
-//! takes its connection along.
+//! Each request has its own connection. A pipe costs less than a pool, and a dropped watch closes its connection.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -23,24 +22,24 @@ use crate::server::Handle;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The namespace where none is asked for.
+/// The default namespace.
 const NAMESPACE: &str = "default";
 
 impl Handle {
-    /// [kube](https://kube.rs)'s client of this server, with all rights, without a port.
+    /// A [kube](https://kube.rs) client of this server with full permissions, without a port.
     ///
-    /// Must be called within a tokio runtime, as kube's clients must.
+    /// Must be called within a tokio runtime, like kube's own constructors.
     pub fn kube_client(&self) -> kube::Client {
         let token = format!("Bearer {}", self.admin_token().reveal());
-        // Tokens are made of characters that may stand in a header.
+        // Tokens contain only characters that are valid in headers.
         client(Way::Any(self.connector()), HeaderValue::from_str(&token).ok())
     }
 }
 
 impl Line {
-    /// [kube](https://kube.rs)'s client on this line.
+    /// A [kube](https://kube.rs) client on this line.
     ///
-    /// Must be called within a tokio runtime, as kube's clients must.
+    /// Must be called within a tokio runtime, like kube's own constructors.
     pub fn kube_client(&self) -> kube::Client {
         client(Way::Line(self.clone()), None)
     }
@@ -55,7 +54,7 @@ struct Pipes {
     authorization: Option<HeaderValue>,
 }
 
-/// Where connections come from.
+/// The source of connections.
 #[derive(Clone)]
 enum Way {
     Any(Connector),

@@ -1,7 +1,7 @@
-//! The kubeconfig of a running server, and a way to write it that leaves nobody else a look at it.
+//! The kubeconfig of a running server, and how it is written so that only its owner can read it.
 //!
-//! A file that is there is merged into, as kind and k3d do: its other clusters, users and contexts stay, the server's own
-//! take the place of those of the same name, and its context becomes the current one.
+//! An existing file is merged, as kind and k3d do: other clusters, users and contexts stay, entries of the same name
+//! are replaced, and the server's context becomes the current one.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -13,7 +13,7 @@ use watchkeeper_wire::yaml;
 
 use crate::tokens::Token;
 
-/// Everything a client needs to reach the server.
+/// The kubeconfig of the server.
 pub(crate) fn kubeconfig(server: &str, authority_pem: &str, token: &Token) -> String {
     let authority = STANDARD.encode(authority_pem);
     let token = token.reveal();
@@ -39,8 +39,8 @@ current-context: watchkeeper
     )
 }
 
-/// Writes a kubeconfig, or merges it into the one that is there. The file as it was stays beside it, as `FILE.backup`, if
-/// others have anything in it. A file that is no kubeconfig is an error, and is left as it was.
+/// Writes a kubeconfig, or merges it into an existing one. If that has entries of others, it is kept as
+/// `FILE.backup`. A file that is not a kubeconfig is an error and stays unchanged.
 pub(crate) fn write_merged(path: &Path, own: &str) -> io::Result<()> {
     let existing = match std::fs::read_to_string(path) {
         Ok(existing) => existing,
@@ -56,10 +56,10 @@ pub(crate) fn write_merged(path: &Path, own: &str) -> io::Result<()> {
     write_private(path, &text)
 }
 
-/// Two kubeconfigs as one.
+/// Two merged kubeconfigs.
 struct Merged {
     text: String,
-    /// True if the first had entries that the second has not.
+    /// True if the first has entries that the second does not have.
     has_others: bool,
 }
 
@@ -76,7 +76,7 @@ fn merge(existing: &str, own: &str) -> io::Result<Merged> {
             *list = Value::Array(Vec::new());
         }
         let Value::Array(list) = list else {
-            return Err(not_a_kubeconfig("a list of entries is none"));
+            return Err(not_a_kubeconfig("an entry list is not a list"));
         };
         list.retain(|known| entries.iter().all(|entry| entry["name"] != known["name"]));
         has_others |= !list.is_empty();
@@ -94,18 +94,18 @@ fn read(text: &str) -> io::Result<Map<String, Value>> {
         _ if text.trim().is_empty() => Ok(Map::new()),
         Ok(document) => match document.value {
             Value::Object(fields) if fields.get("kind").is_none_or(|kind| kind == "Config") => Ok(fields),
-            _ => Err(not_a_kubeconfig("it is no Config")),
+            _ => Err(not_a_kubeconfig("its kind is not Config")),
         },
         Err(error) => Err(not_a_kubeconfig(&error.to_string())),
     }
 }
 
 fn not_a_kubeconfig(why: &str) -> io::Error {
-    let text = format!("what is there is not a kubeconfig and is left as it was: {why}");
+    let text = format!("the existing file is not a kubeconfig and stays unchanged: {why}");
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
-/// Writes a secret so that only its owner can read it, and so that a reader never sees half of it.
+/// Writes a secret atomically, readable only by its owner.
 pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
@@ -117,7 +117,7 @@ pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
         })
         .and_then(|()| std::fs::rename(&temporary, path));
     if written.is_err() {
-        // What is left behind holds a secret; the first error is the one to report.
+        // The temporary file contains a secret; the first error is the one to report.
         let _ = std::fs::remove_file(&temporary);
     }
     written
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_entries_of_a_kubeconfig_stay_and_so_does_a_backup() {
+    fn other_entries_of_a_kubeconfig_stay_and_a_backup_is_kept() {
         let theirs = "apiVersion: v1
 kind: Config
 clusters:
@@ -182,7 +182,7 @@ current-context: production
     }
 
     #[test]
-    fn a_file_of_ours_or_an_empty_one_is_replaced() {
+    fn an_own_or_empty_file_is_replaced() {
         for existing in [None, Some(""), Some(OWN)] {
             let (written, text, backup) = write(existing);
             written.unwrap();
@@ -192,11 +192,14 @@ current-context: production
     }
 
     #[test]
-    fn a_file_that_is_no_kubeconfig_is_left_as_it_was() {
+    fn a_file_that_is_not_a_kubeconfig_stays_unchanged() {
         for existing in ["[1]", "{kind: Pod}", "a: [", "clusters: 7"] {
             let (written, text, _) = write(Some(existing));
             let error = written.unwrap_err().to_string();
-            assert!(error.starts_with("what is there is not a kubeconfig"), "{error}");
+            assert!(
+                error.starts_with("the existing file is not a kubeconfig"),
+                "{error}"
+            );
             assert_eq!(text, existing);
         }
     }

@@ -4,9 +4,9 @@
 //! listener ▶ filter ▶ route ▶ handlers ▶ registry ▶ respond
 //! ```
 //!
-//! A request comes in on a connection ([`Connector`] or a TLS socket), passes the filters in one visible order,
-//! finds its route and its handler, and is answered in the form it asked for. What a write means lives in the
-//! registry; this crate holds HTTP only.
+//! A request arrives on a connection ([`Connector`] or a TLS socket), passes the filters in one visible order, is
+//! routed to its handler, and is answered in the negotiated form. The registry has the semantics; this crate has only
+//! HTTP.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

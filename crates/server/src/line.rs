@@ -1,7 +1,7 @@
-//! A way in for one program under test: the server knows who comes that way, and a test can cut it.
+//! A separate connection source for one program under test, with a known user, which a test can cut.
 //!
-//! A program that has crashed must not reach the server any more, whatever tasks it leaves behind. Its tasks cannot all
-//! be found, but its line can be closed.
+//! A crashed program must not reach the server any more, whatever tasks it leaves behind. Its tasks cannot all be
+//! found, but its line can be closed.
 
 use std::io;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::connector::Connector;
 use crate::filter::Peer;
 use crate::hangup::Hangup;
 
-/// How long it takes to find out that the server cannot be reached. Not nothing: in paused time, a program that tries
-/// again at once would never let time pass.
+/// The time until a connection fails while the server is unreachable. Not zero: in paused time, a program that
+/// retries at once would never let time pass.
 const UNREACHABLE: Duration = Duration::from_secs(1);
 
 /// Opens connections for one program. Clones are the same line.
@@ -28,26 +28,26 @@ pub struct Line {
     state: Arc<Mutex<State>>,
 }
 
-/// Whether a server can be reached on a line.
+/// The reachability of a server on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// Connections are opened.
     Open,
     /// New connections fail after a second.
     Down,
-    /// New connections are waited for without end: nobody is there any more who could use them.
+    /// New connections wait forever: the program is gone.
     Gone,
 }
 
 #[derive(Debug)]
 struct State {
     reach: Reach,
-    /// Breaks the connections that are open now.
+    /// Closes the connections that are open now.
     open: CancellationToken,
 }
 
 impl Connector {
-    /// A way in for one program, which is taken for this user and can be cut off.
+    /// A line for one program, which acts as this user and can be cut off.
     pub fn line(&self, user: User) -> Line {
         let state = State {
             reach: Reach::Open,
@@ -62,7 +62,7 @@ impl Connector {
 }
 
 impl Line {
-    /// Opens a connection, as [`Connector::connect`]. Its requests need no credentials.
+    /// Opens a connection, like [`Connector::connect`]. Its requests need no credentials.
     pub async fn connect(&self) -> io::Result<DuplexStream> {
         let (reach, open) = {
             let state = self.state.lock();
@@ -85,13 +85,13 @@ impl Line {
         self.connector.connect_as(peer).await
     }
 
-    /// Breaks all open connections, with whatever is still to be sent on them. New ones can be opened.
+    /// Closes all connections without sending pending bytes. New ones can be opened.
     pub fn cut(&self) {
         let open = std::mem::take(&mut self.state.lock().open);
         open.cancel();
     }
 
-    /// Decides whether new connections can be opened. Unless they can, those that are open break.
+    /// Sets the reachability. Unless it is `Open`, open connections are closed.
     pub fn set_reach(&self, reach: Reach) {
         self.state.lock().reach = reach;
         if reach != Reach::Open {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_server_knows_who_comes_on_a_line() {
+    async fn requests_on_a_line_have_its_user() {
         let server = Server::builder().start().await.unwrap();
         let line = server
             .connector()
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_line_that_is_down_breaks_and_comes_back() {
+    async fn a_line_can_go_down_and_come_back() {
         let server = Server::builder().start().await.unwrap();
         let line = server.connector().line(User::default());
         let mut open = line.connect().await.unwrap();

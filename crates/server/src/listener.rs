@@ -1,5 +1,4 @@
-//! Connections: taken from a socket or from inside the process, each served by its own task until its client
-//! leaves or the server drains.
+//! Accepts connections from a socket or in-process; a task serves each until its client leaves or the server drains.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,18 +22,18 @@ use crate::shared::Shared;
 use crate::stall_guard::StallGuard;
 use crate::tls::{ListenerTls, Tls};
 
-/// A pause after the system refused a connection, usually for want of file descriptors.
+/// The pause after a failed accept, usually for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Where connections come from.
+/// The sources of connections.
 pub(crate) struct Sources {
-    /// A socket, if there is one, with what TLS needs.
+    /// The socket, if there is one, with its TLS configuration.
     pub socket: Option<(TcpListener, ListenerTls)>,
-    /// Pipes from inside the process.
+    /// In-process pipes.
     pub pipes: mpsc::Receiver<Pipe>,
 }
 
-/// Serves connections until the server drains, then waits for the open ones, but not for ever.
+/// Serves connections until the server drains, then waits for the open ones, up to a limit.
 pub(crate) async fn run(mut sources: Sources, server: Arc<Shared>) {
     let connections = Connections {
         tasks: server.tasks.clone(),
@@ -43,12 +42,12 @@ pub(crate) async fn run(mut sources: Sources, server: Arc<Shared>) {
         server: server.clone(),
     };
     tokio::select! {
-        // Leaving comes first: a flood of connections must not delay it.
+        // Draining first: a flood of connections must not delay it.
         biased;
         () = server.draining.cancelled() => {}
         () = connections.take_all(&mut sources) => {}
     }
-    // Whoever asks for a connection from now on is refused.
+    // New connections are refused from now on.
     drop(sources);
     connections.drain().await;
 }
@@ -93,7 +92,7 @@ impl Connections {
     fn spawn(&self, place: impl Send + 'static, serving: impl Future<Output = ()> + Send + 'static) {
         let server = self.server.clone();
         let end = self.end.clone();
-        // A future that is moved into another one takes its room twice; thousands of connections may be idle.
+        // Boxed, because a future moved into another takes its space twice; thousands of connections may be idle.
         let serving = Box::pin(serving);
         self.tasks.spawn(async move {
             server.metrics.connection_opened();
@@ -116,7 +115,7 @@ impl Connections {
     }
 }
 
-/// The next connection of the socket; waits for ever if there is none.
+/// The next connection of the socket; waits forever if there is none.
 async fn accept(socket: &Option<(TcpListener, ListenerTls)>) -> Option<(TcpStream, Arc<Tls>)> {
     let Some((listener, tls)) = socket else {
         return std::future::pending().await;
@@ -131,34 +130,34 @@ async fn accept(socket: &Option<(TcpListener, ListenerTls)>) -> Option<(TcpStrea
     }
 }
 
-/// What a connection needs of its server.
+/// The parts of the server that a connection needs.
 #[derive(Clone)]
 struct Context {
     server: Arc<Shared>,
     requests: Requests,
 }
 
-/// How a connection's first bytes are read.
+/// The protocol of a connection.
 #[derive(Clone, Copy)]
 enum Protocol {
     Http1,
     Http2,
-    /// Told apart by the first bytes.
+    /// Detected from the first bytes.
     Either,
 }
 
-/// How long a peer may stay silent.
+/// The silence limits of a peer.
 #[derive(Clone, Copy)]
 struct Silence {
-    /// In a TLS handshake.
+    /// During the TLS handshake.
     handshake: Option<Duration>,
     /// Between requests.
     idle: Option<Duration>,
-    /// Within the head of a request.
+    /// In the head of a request.
     head: Option<Duration>,
-    /// Before an HTTP/2 peer is asked whether it is still there.
+    /// Before an HTTP/2 peer is pinged.
     ping: Option<Duration>,
-    /// While bytes wait for it.
+    /// While bytes wait to be written.
     stall: Option<Duration>,
 }
 
@@ -187,7 +186,7 @@ impl Silence {
 }
 
 async fn serve_tls(stream: TcpStream, tls: Arc<Tls>, context: Context) {
-    // Small frames of a watch must not wait for an acknowledgement.
+    // Small watch frames must not wait for an acknowledgement.
     let _ = stream.set_nodelay(true);
     let handshake = tls.acceptor.accept(stream);
     let handshake = match Silence::of_peers(&context.server).handshake {
@@ -219,8 +218,8 @@ where
     let opened = open.clone();
     let service = service_fn(move |request| {
         let request_open = opened.open();
-        // In a box, which goes when the answer has begun: a watch streams for hours, and every future around it would
-        // keep room for what makes an answer.
+        // Boxed and dropped when the response has started: a watch streams for hours, and every surrounding future
+        // would reserve space for the handler.
         let answer = Box::pin(filter::serve(server.clone(), peer.clone(), request));
         async move {
             let answer = answer.await.map(|body| OpenBody {
@@ -244,7 +243,7 @@ where
         task.connection().graceful_shutdown();
         report(task.drive().await);
     };
-    // The order is what tells the two ways to break apart: the second one lets the connection send what it has.
+    // Biased: a close at once precedes the connection, a close after flushing follows it.
     tokio::select! {
         biased;
         () = hangup.is_due() => {}
@@ -261,7 +260,7 @@ async fn idle(open: &OpenRequests, limit: Option<Duration>) {
     }
 }
 
-/// Clients come and go; what goes wrong on their connections is of interest to whoever looks for it only.
+/// Errors of connections are logged only at debug level.
 fn report(served: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
     if let Err(error) = served {
         tracing::debug!(%error, "a connection ended early");
@@ -273,7 +272,7 @@ fn http(protocol: Protocol, requests: Requests, silence: Silence) -> auto::Build
     builder
         .http1()
         .timer(TokioTimer::new())
-        // The head guard and the idle timeout tell a slow head from a quiet client; this timer cannot.
+        // The head guard and the idle timeout distinguish a slow head from a quiet client; this timer cannot.
         .header_read_timeout(None)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEADER_BYTES);

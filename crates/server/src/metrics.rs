@@ -1,4 +1,4 @@
-//! What the server counts, and `/metrics`: the text Prometheus reads, under the names dashboards know.
+//! The server's counters and `/metrics`, under kube-apiserver's names.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ pub(crate) struct Metrics {
     open_connections: AtomicI64,
 }
 
-/// What tells requests apart. Only names from the catalog get in, so callers cannot make up series.
+/// The labels of a request. Only names from the catalog are used, so that clients cannot create series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Labels {
     verb: &'static str,
@@ -39,7 +39,7 @@ struct Counted {
 }
 
 impl Labels {
-    /// The labels of a request that found its way.
+    /// The labels of a routed request.
     pub(crate) fn of(route: Option<&Route>) -> Self {
         match route {
             Some(Route::Resource(route)) => Self::of_resource(route),
@@ -203,7 +203,7 @@ fn write_flow_control(page: &mut String, figures: &Figures) {
         let _ = writeln!(page, "{DISPATCHED}{{{}}} {}", flow_labels(flow), flow.dispatched);
     }
     const REJECTED: &str = "apiserver_flowcontrol_rejected_requests_total";
-    head(page, REJECTED, "counter", "Requests that were sent away.");
+    head(page, REJECTED, "counter", "Requests that were rejected.");
     for flow in &figures.flows {
         for (reason, count) in flow.rejected.iter().filter(|(_, count)| *count > 0) {
             let labels = flow_labels(flow);
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_counted_by_what_they_asked() {
+    fn requests_are_counted_by_verb_and_resource() {
         let metrics = Metrics::default();
         metrics.answered(Labels::default(), 404, Duration::from_millis(30));
         metrics.answered(Labels::default(), 404, Duration::from_millis(1));

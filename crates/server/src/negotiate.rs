@@ -1,9 +1,9 @@
-//! Which form a request's body has and which form its answer takes: `Content-Type` and `Accept` in, a
-//! [`Format`] and an [`Accepted`] out, or the refusal a real server gives.
+//! Content negotiation: reads `Content-Type` and `Accept`, returns a [`Format`] and an [`Accepted`], or the error of
+//! a real server.
 //!
-//! A real server asks twice. Its router compares media types as plain text and refuses with "406: Not
-//! Acceptable" and a list; then the handler weighs the clauses with their parameters and refuses with "only the
-//! following media types are accepted". Both are kept apart here because clients see both.
+//! A real server negotiates twice. Its router compares media types as plain text and rejects with "406: Not
+//! Acceptable" and a list; then the handler weighs the clauses with their parameters and rejects with "only the
+//! following media types are accepted". Clients see both errors, so both are implemented.
 
 use std::cmp::Reverse;
 
@@ -12,15 +12,15 @@ use watchkeeper_registry::{Format, JSON, PROTOBUF, YAML};
 
 use crate::request_info::query_value;
 
-/// How many clauses of an `Accept` header are read; what follows is ignored. Clients send at most four.
+/// The limit on clauses of an `Accept` header; the rest is ignored. Clients send at most four.
 const MAX_ACCEPT_CLAUSES: usize = 32;
 
-/// What is made of an object before it is sent.
+/// The transformation of an object before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transform {
     /// Nothing.
     None,
-    /// A table of the columns people read.
+    /// A Table.
     Table(MetaVersion),
     /// Only its metadata.
     PartialObjectMetadata(MetaVersion),
@@ -39,58 +39,58 @@ pub enum MetaVersion {
     V1Beta1,
 }
 
-/// The form an answer takes.
+/// The negotiated form of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// The format.
     pub format: Format,
-    /// What is made of the object.
+    /// The transformation.
     pub transform: Transform,
-    /// Whether JSON is indented for people.
+    /// True if JSON is indented.
     pub pretty: bool,
 }
 
-/// What an endpoint can answer with.
+/// The forms an endpoint offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// Objects of a kind with printed columns: every transform of `meta.k8s.io`.
+    /// Objects of a kind with printer columns: every transform of `meta.k8s.io`.
     Objects,
-    /// Lists of such objects, at a path that can also be followed.
+    /// Lists of such objects, at a path that can also be watched.
     Collection,
-    /// Answers that are made and forgotten, such as reviews: no table.
+    /// Objects that are not stored, such as reviews: no Table.
     Virtual,
     /// A stream of events: JSON and protobuf only.
     Stream,
     /// Discovery documents that also have an aggregated form.
     Discovery,
-    /// Documents with one form: no transform at all.
+    /// Documents with one form: no transform.
     Plain,
 }
 
-/// Why no form fits.
+/// The reason no form is acceptable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unacceptable {
-    /// The router knows none of the media types.
+    /// The router supports none of the media types.
     #[error("406: Not Acceptable\n\nAvailable representations: {0}")]
     Router(String),
-    /// The media types are known, but not with these parameters.
+    /// The media types are supported, but not with these parameters.
     #[error("only the following media types are accepted: {0}")]
     Handler(String),
 }
 
-/// A body in a form the endpoint cannot read.
+/// A body in an unsupported format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsupported {
-    /// An object in an unknown form.
+    /// An object in an unsupported format.
     #[error("the body of the request was in an unknown format - accepted media types include: {0}")]
     Body(String),
-    /// A patch of an unknown kind, refused by the router.
+    /// A patch of an unsupported type, rejected by the router.
     #[error("415: Unsupported Media Type")]
     Patch,
 }
 
 impl Accepted {
-    /// What a client gets that asked for nothing, or whose wish cannot be read: errors must be written somehow.
+    /// The form without a valid `Accept` header, for errors.
     pub const FALLBACK: Self = Self {
         format: Format::Json,
         transform: Transform::None,
@@ -98,7 +98,7 @@ impl Accepted {
     };
 }
 
-/// The form of an answer about custom objects: whole ones have no protobuf form, and whoever accepts another gets that.
+/// The form of a response about custom objects. They have no protobuf form; the next acceptable one is used.
 pub fn accept_custom(header: &str, offer: Offer) -> Result<Accepted, Unacceptable> {
     router_accepts(header, offer)?;
     let clauses = parse_accept(header);
@@ -110,7 +110,7 @@ pub fn accept_custom(header: &str, offer: Offer) -> Result<Accepted, Unacceptabl
     found.ok_or_else(|| Unacceptable::Handler(types(offer == Offer::Stream, false)))
 }
 
-/// The form of an answer.
+/// The form of a response.
 pub fn accept(header: &str, offer: Offer) -> Result<Accepted, Unacceptable> {
     router_accepts(header, offer)?;
     let clauses = parse_accept(header);
@@ -124,7 +124,7 @@ pub fn accept(header: &str, offer: Offer) -> Result<Accepted, Unacceptable> {
     found.ok_or_else(|| Unacceptable::Handler(types(offer == Offer::Stream, false)))
 }
 
-/// The form of an error: as asked for, without transforms, or JSON if that cannot be had.
+/// The form of an error: as requested, without transforms, or JSON if that is not available.
 pub fn accept_for_error(header: &str) -> Accepted {
     let clauses = parse_accept(header);
     let found = clauses.iter().find_map(|clause| clause.fit(Offer::Objects));
@@ -134,7 +134,7 @@ pub fn accept_for_error(header: &str) -> Accepted {
     }
 }
 
-/// The format of a request's body; nothing stated means JSON.
+/// The format of a request's body; JSON by default.
 pub fn content_type(header: Option<&str>) -> Result<Format, Unsupported> {
     let Some(header) = header.filter(|header| !header.is_empty()) else {
         return Ok(Format::Json);
@@ -146,7 +146,7 @@ pub fn content_type(header: Option<&str>) -> Result<Format, Unsupported> {
         .ok_or_else(|| Unsupported::Body(types(false, true)))
 }
 
-/// As [`content_type`], for custom objects, which have no protobuf form.
+/// Like [`content_type`], for custom objects, which have no protobuf form.
 pub fn custom_content_type(header: Option<&str>) -> Result<Format, Unsupported> {
     let refused = || Unsupported::Body([JSON, YAML].join(", "));
     match content_type(header) {
@@ -155,7 +155,7 @@ pub fn custom_content_type(header: Option<&str>) -> Result<Format, Unsupported> 
     }
 }
 
-/// As [`patch_kind`], for custom objects: without a Go struct there is no strategic patch.
+/// Like [`patch_kind`], for custom objects, which have no strategic merge patch.
 pub fn custom_patch_kind(header: Option<&str>) -> Result<PatchKind, Unsupported> {
     const PATCHES: [PatchKind; 3] = [PatchKind::Json, PatchKind::Merge, PatchKind::Apply];
     match patch_kind(header) {
@@ -166,13 +166,13 @@ pub fn custom_patch_kind(header: Option<&str>) -> Result<PatchKind, Unsupported>
     }
 }
 
-/// The kind of a patch. The router compares its media type as plain text, parameters aside.
+/// The type of a patch. The router compares its media type as plain text, without parameters.
 pub fn patch_kind(header: Option<&str>) -> Result<PatchKind, Unsupported> {
     let media_type = header.unwrap_or_default().split(';').next().unwrap_or_default();
     PatchKind::of_content_type(media_type.trim()).ok_or(Unsupported::Patch)
 }
 
-/// Whether a person is reading: `?pretty=` decides, else the kind of program that asks.
+/// True if JSON should be indented: by `?pretty=`, else by the user agent.
 pub fn wants_pretty(query: &str, user_agent: &str) -> bool {
     match query_value(query, "pretty").as_deref() {
         None | Some("") => ["curl", "Wget", "Mozilla/5.0"]
@@ -183,10 +183,10 @@ pub fn wants_pretty(query: &str, user_agent: &str) -> bool {
     }
 }
 
-/// In the order of preference.
+/// In order of preference.
 const FORMATS: [Format; 3] = [Format::Json, Format::Yaml, Format::Protobuf];
 
-/// The router's look: media types as plain text, no parameters, only `*/*` stands for all.
+/// The router's check: media types as plain text, no parameters; only `*/*` is a wildcard.
 fn router_accepts(header: &str, offer: Offer) -> Result<(), Unacceptable> {
     let mut clauses = header.split(',').take(MAX_ACCEPT_CLAUSES);
     let known = |clause: &str| {
@@ -200,7 +200,7 @@ fn router_accepts(header: &str, offer: Offer) -> Result<(), Unacceptable> {
     Err(Unacceptable::Router(types(streamed, true)))
 }
 
-/// The list in a refusal: the plain types, the streamed ones, or both.
+/// The list in an error: the plain types, the streamed ones, or both.
 fn types(streamed: bool, plain: bool) -> String {
     let mut list: Vec<String> = Vec::new();
     if plain || !streamed {
@@ -212,7 +212,7 @@ fn types(streamed: bool, plain: bool) -> String {
     list.join(", ")
 }
 
-/// One wish of an `Accept` header.
+/// A clause of an `Accept` header.
 #[derive(Debug, Default)]
 struct Clause<'h> {
     media_type: &'h str,
@@ -224,7 +224,7 @@ struct Clause<'h> {
     pretty: bool,
 }
 
-/// Reads the clauses, the most wanted first. A header that is not there wants anything.
+/// Parses the clauses, ordered by preference. A missing header accepts anything.
 fn parse_accept(header: &str) -> Vec<Clause<'_>> {
     let header = if header.trim().is_empty() { "*/*" } else { header };
     let mut clauses: Vec<Clause<'_>> = header
@@ -252,7 +252,7 @@ impl<'h> Clause<'h> {
 
     fn set(&mut self, name: &str, value: &'h str) {
         match name {
-            // A quality that is no number counts as wanted, and 0 as wanted least: real servers do the same.
+            // An invalid quality counts as 1, and 0 as the lowest: as in real servers.
             "q" => {
                 self.quality = value
                     .parse::<f32>()
@@ -283,7 +283,7 @@ impl<'h> Clause<'h> {
         self.matches(Format::Json) && named == ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
     }
 
-    /// The first form of the offer this wish is content with.
+    /// The first offered form that this clause accepts.
     fn fit(&self, offer: Offer) -> Option<Accepted> {
         FORMATS
             .into_iter()
@@ -298,7 +298,7 @@ impl<'h> Clause<'h> {
             })
     }
 
-    /// What the wish makes of the object; `None` if this cannot be done.
+    /// The transform of the clause; `None` if it is not offered.
     fn transform(&self, format: Format, offer: Offer) -> Option<Transform> {
         if self.stream.is_some_and(|stream| stream != "watch") {
             return None;
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn transforms_are_offered_where_they_can_be_made() {
+    fn transforms_are_offered_where_they_are_supported() {
         use Offer::*;
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
         check(table, Objects, "Json Table(V1)");
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn aggregated_discovery_wins_wherever_it_stands() {
+    fn aggregated_discovery_wins_at_any_position() {
         let v2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
         check(
             &format!("application/json,{v2}"),
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn two_refusals_have_two_texts() {
+    fn router_and_handler_reject_with_different_texts() {
         let router = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
                       application/vnd.kubernetes.protobuf";
         for header in [
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_state_their_form() {
+    fn the_content_type_of_a_body_is_parsed() {
         let form = |header| content_type(header).map_err(|refusal| refusal.to_string());
         assert_eq!(form(None), Ok(Format::Json));
         assert_eq!(form(Some("Application/JSON; charset=utf-8")), Ok(Format::Json));

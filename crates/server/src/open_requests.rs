@@ -1,5 +1,5 @@
-//! The requests of one connection that are open: from their head to the end of their answer. It tells whether the
-//! connection is idle.
+//! The open requests of one connection, from their head to the end of their response: determines if the connection is
+//! idle.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::body::{ResponseBody, StreamCut};
 
-/// The open requests of a connection. Clones are of the same connection.
+/// The open requests of a connection. Clones share their state.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenRequests(Arc<Mutex<State>>);
 
@@ -48,14 +48,14 @@ impl OpenRequests {
         self.0.lock().open > 0
     }
 
-    /// Waits until no request has been open for that long.
+    /// Waits until no request was open for this long.
     pub(crate) async fn idle_for(&self, limit: Duration) {
         while let Some(due) = self.due(limit) {
             tokio::time::sleep_until(due).await;
         }
     }
 
-    /// When the connection may have been idle for that long; `None` if it has.
+    /// The time at which the connection may have been idle for this long; `None` if it has.
     fn due(&self, limit: Duration) -> Option<Instant> {
         let (state, now) = (self.0.lock(), Instant::now());
         let since = if state.open > 0 { now } else { state.idle_since };
@@ -71,7 +71,7 @@ impl Drop for OpenRequest {
     }
 }
 
-/// The body of an answer whose request is open.
+/// The body of a response whose request is open.
 pub(crate) struct OpenBody {
     pub body: ResponseBody,
     /// Ends with the body.

@@ -1,7 +1,7 @@
-//! OpenAPI documents made from the catalog and the schema: enough for clients that validate, explain and merge.
+//! OpenAPI documents generated from the catalog and the schema: sufficient for validation, `explain` and merging.
 //!
-//! There is one document per group and version. Texts that describe fields are not part of the schema and so not
-//! of the documents.
+//! There is one document per group and version. Field descriptions are not part of the schema and thus not of the
+//! documents.
 
 mod documents;
 mod paths;
@@ -21,11 +21,11 @@ use crate::version::KUBERNETES_MINOR;
 pub(crate) use documents::Documents;
 use schemas::Definitions;
 
-/// Documents whose answer has no schema.
+/// Documents whose response has no schema.
 const PLAIN: [&str; 3] = [".well-known/openid-configuration", "openid/v1/jwks", "version"];
 
-/// The index: every document's address. The hash in it changes when the document may have changed, so that clients
-/// can keep what they have.
+/// The index: the path of every document, with a hash that changes when the document may have changed, so that
+/// clients can cache it.
 pub(crate) fn index(catalog: &Catalog) -> Value {
     let mut paths = BTreeMap::new();
     for path in document_paths(catalog) {
@@ -44,7 +44,7 @@ pub(crate) fn index(catalog: &Catalog) -> Value {
     json!({ "paths": paths })
 }
 
-/// What identifies a document's content: everything it is made from.
+/// The hash of a document: of everything it is generated from.
 pub(crate) fn document_hash(catalog: &Catalog, path: &str) -> String {
     let made_from = match version_at(catalog, path) {
         Some((_, version)) => format!("{version:?}"),
@@ -61,12 +61,12 @@ pub(crate) fn document_hash(catalog: &Catalog, path: &str) -> String {
     hex_of_sha512(text.as_bytes())
 }
 
-/// Whether there is a document at a path.
+/// True if there is a document at a path.
 pub(crate) fn has_document(catalog: &Catalog, path: &str) -> bool {
     version_at(catalog, path).is_some() || document_paths(catalog).iter().any(|known| known == path)
 }
 
-/// The document at a path of the index; `None` if there is none.
+/// The document at a path of the index, if there is one.
 pub(crate) fn document(catalog: &Catalog, schema: &Schema, path: &str) -> Option<Value> {
     if let Some((group, version)) = version_at(catalog, path) {
         return Some(version_document(schema, path, group, version));
@@ -75,7 +75,7 @@ pub(crate) fn document(catalog: &Catalog, schema: &Schema, path: &str) -> Option
     known.then(|| discovery_document(schema, path))
 }
 
-/// The same content as one document of the older version 2, without the details of operations.
+/// The same content as one document of version 2, without the details of operations.
 pub(crate) fn document_v2(catalog: &Catalog, schema: &Schema) -> Value {
     let mut definitions = Definitions::new(schema);
     let mut paths = Map::new();
@@ -117,7 +117,7 @@ pub(crate) fn to_protobuf(document: &Value) -> Vec<u8> {
     protobuf::encode(document)
 }
 
-/// Version 2 does not know that a value may have one of several types: what may be text is text.
+/// Version 2 has no union types: a value that may be a string is a string.
 fn as_v2(mut definitions: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
     for definition in definitions.values_mut() {
         if let Value::Object(members) = definition
@@ -216,7 +216,7 @@ fn version_at<'a>(catalog: &'a Catalog, path: &'a str) -> Option<(&'a str, &'a A
     }
 }
 
-/// Lets every reference begin differently.
+/// Replaces the prefix of every reference.
 fn with_references(value: Value, old: &str, new: &str) -> Value {
     match value {
         Value::Object(members) => Value::Object(
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_says_that_it_checks_fields() {
+    fn patch_operations_have_the_field_validation_parameter() {
         let document = coordination();
         let patch =
             &document["paths"]["/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"]["patch"];
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_knows_one_type_for_a_value() {
+    fn version_2_has_one_type_per_value() {
         let document = document_v2(&Catalog::new(ServedResource::built_in()), Schema::builtin());
         let definition = |name: &str| &document["definitions"][name];
         assert_eq!(
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_leads_somewhere() {
+    fn every_reference_has_a_definition() {
         fn check(value: &Value, schemas: &Value) {
             match value {
                 Value::Object(members) => {
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_say_how_they_merge() {
+    fn lists_have_their_merge_keys() {
         let catalog = Catalog::new(ServedResource::built_in());
         let document = document(&catalog, Schema::builtin(), "api/v1").unwrap();
         let spec = &document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"];

@@ -1,6 +1,6 @@
-//! Connections that the server itself opens, to webhooks and to aggregated API servers: TLS over TCP, HTTP/1.1.
+//! Connections opened by the server, to webhooks and aggregated API servers: TLS over TCP, HTTP/1.1.
 //!
-//! What goes wrong is said in the words of Go's HTTP client, because conditions and refusals quote it.
+//! Errors have the texts of Go's HTTP client, because conditions and error messages quote them.
 
 use std::error::Error as _;
 use std::io;
@@ -15,18 +15,18 @@ use tokio_rustls::client::TlsStream;
 
 use crate::certificates::Serving;
 
-/// Whose certificate is accepted.
+/// The accepted certificates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Trust<'a> {
-    /// One that these authorities have signed, PEM.
+    /// Those signed by these authorities, PEM.
     Authorities(&'a [u8]),
-    /// One that an authority has signed which the system trusts.
+    /// Those signed by an authority of the operating system.
     System,
     /// Any.
     Everyone,
 }
 
-/// TLS for connections to whoever is trusted. `identity` is the client certificate that is shown if the peer asks for one.
+/// The TLS connector of a trust setting. `identity` is the client certificate.
 pub(crate) fn connector(trust: Trust<'_>, identity: Option<&Serving>) -> Result<TlsConnector, String> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let (authorities, whose) = match trust {
@@ -54,7 +54,7 @@ pub(crate) fn connector(trust: Trust<'_>, identity: Option<&Serving>) -> Result<
             .with_client_auth_cert(chain.clone(), key.clone_key())
             .map_err(|error| error.to_string())?,
     };
-    // As Kubernetes: calls at the same time may go to several servers behind one name.
+    // As in Kubernetes: concurrent calls may go to several servers behind one name.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
 }
@@ -67,7 +67,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     }
 }
 
-/// Connects to an address; the certificate shown there must be the host's.
+/// Connects to an address; the certificate must be valid for the host.
 pub(crate) async fn connect(
     address: &str,
     host: &str,
@@ -88,7 +88,7 @@ async fn dial(address: &str) -> Result<TcpStream, String> {
     for address in found {
         match TcpStream::connect(address).await {
             Ok(stream) => {
-                // Requests and the frames of a watch are small, and are waited for.
+                // Requests and watch frames are small and latency-sensitive.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
@@ -101,7 +101,7 @@ async fn dial(address: &str) -> Result<TcpStream, String> {
     Err(failed)
 }
 
-/// Why a connection could not be encrypted, in Go's words where they are known.
+/// The error of a TLS handshake, with Go's text where it is known.
 fn untrusted(error: &io::Error) -> String {
     let Some(error) = error.get_ref().and_then(|error| error.downcast_ref()) else {
         return match error.kind() {
@@ -128,7 +128,7 @@ fn untrusted(error: &io::Error) -> String {
     format!("tls: failed to verify certificate: x509: {why}")
 }
 
-/// Why there is no answer, in Go's words.
+/// The error of a missing response, with Go's text.
 pub(crate) fn broken(error: &hyper::Error) -> String {
     let is_gone = error.is_incomplete_message() || error.is_canceled() || error.is_closed();
     let below = error

@@ -1,8 +1,8 @@
-//! JSON for people: two spaces per level, one member per line, as Go's `MarshalIndent` prints it.
+//! Indents JSON with two spaces per level and one member per line, as Go's `MarshalIndent`.
 //!
-//! It works on text, so the order of members and the spelling of numbers stay as they were.
+//! It works on text, so the order of members and the spelling of numbers are unchanged.
 
-/// Indents compact JSON. Text that is not JSON comes out as odd as it went in; nothing is lost.
+/// Indents compact JSON. Text that is not JSON is passed through without loss.
 pub(crate) fn indent(compact: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(compact.len() * 2);
     let mut depth = 0usize;
@@ -42,7 +42,7 @@ pub(crate) fn indent(compact: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The bytes up to and including the quote that closes a text.
+/// The bytes up to and including the closing quote of a string.
 fn text_end(text: &[u8]) -> usize {
     let mut escaped = false;
     for (index, byte) in text.iter().enumerate() {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn members_stand_on_their_own_lines() {
+    fn each_member_is_on_its_own_line() {
         check(
             r#"{"b":[1,{"c":"x, \"{y}: \\"}],"a":{},"l":[],"n":1e3}"#,
             expect![[r#"

@@ -1,9 +1,8 @@
-//! What a request is about, read from its method, path and query alone: the words authorization, limits, faults
-//! and metrics speak of.
+//! The request info, as in kube-apiserver: verb and resource from method, path and query, for authorization, limits,
+//! faults and metrics.
 //!
-//! Nothing is looked up: `/api/v1/nope` is a request for the resource `nope`, and a caller without rights is told
-//! so before anyone says that there is no such resource. Which handler answers is the business of
-//! [`crate::route`].
+//! Nothing is looked up: `/api/v1/nope` is a request for the resource `nope`, and a user without permission gets 403,
+//! not 404. The handler is selected in [`crate::route`].
 
 use http::Method;
 use percent_encoding::percent_decode_str;
@@ -12,27 +11,27 @@ use watchkeeper_meta::{FieldSelector, QueryParams};
 
 use crate::Verb;
 
-/// What a path says before the name of a namespace.
+/// The path segment before the name of a namespace.
 pub(crate) const NAMESPACES: &str = builtin::NAMESPACE.plural;
 
-/// What a query says where any version will do.
+/// The query for a read of any version.
 const ANY_VERSION: &str = "resourceVersion=0";
 
-/// A request in the words of an authorization rule.
+/// A request as authorization rules describe it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
-    /// What is to be done: a [`Verb`] for resources, the method in lower case for other paths. Empty when the
-    /// method has no meaning for resources.
+    /// A [`Verb`] for resources, the method in lower case for other paths. Empty if the method has no meaning for
+    /// resources.
     pub verb: String,
     /// The path, percent-decoded.
     pub path: String,
-    /// What it is to be done to; `None` for paths outside the resource API.
+    /// The resource; `None` for paths outside the resource API.
     pub resource: Option<ResourceInfo>,
-    /// Whether any version will do (`resourceVersion=0`), be it an old one.
+    /// True for reads of any version (`resourceVersion=0`).
     pub any_version: bool,
 }
 
-/// The resource part of a [`RequestInfo`]; what is not named is empty.
+/// The resource part of a [`RequestInfo`]; unused fields are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceInfo {
     /// The group; empty for core.
@@ -41,16 +40,16 @@ pub struct ResourceInfo {
     pub version: String,
     /// The plural name.
     pub resource: String,
-    /// The part of the object that is asked for: `status`, `scale`, `log`…
+    /// The subresource: `status`, `scale`, `log`…
     pub subresource: String,
-    /// The namespace; for namespaces themselves their own name.
+    /// The namespace; for Namespaces their own name.
     pub namespace: String,
-    /// The object; for lists and watches the one a `metadata.name` field selector asks for.
+    /// The object's name; for lists and watches the name in a `metadata.name` field selector.
     pub name: String,
 }
 
 impl RequestInfo {
-    /// Reads a request.
+    /// Parses a request.
     pub fn read(method: &Method, path: &str, query: &str) -> Self {
         let path = match path.contains('%') {
             true => percent_decode_str(path).decode_utf8_lossy().into_owned(),
@@ -72,7 +71,7 @@ impl RequestInfo {
         }
     }
 
-    /// Whether the answer is a stream without an end of its own, which no deadline and no in-flight limit holds.
+    /// True if the response is an endless stream, exempt from deadlines and the in-flight limit.
     pub fn is_long_running(&self) -> bool {
         const STREAMING: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
         self.verb == "watch"
@@ -84,18 +83,17 @@ impl RequestInfo {
                 .is_some_and(|resource| STREAMING.contains(&resource.subresource.as_str()))
     }
 
-    /// Whether a test drives the server. What comes of that takes as long as it takes, and is not what the server is busy
-    /// with.
+    /// True for the testing API. Its requests may take any time, and do not count as activity of the server.
     pub(crate) fn is_about_testing(&self) -> bool {
         self.resource.is_none() && self.path.starts_with("/testing/")
     }
 
-    /// Whether the store as a whole is asked for, which takes the longer the larger it is.
+    /// True for maintenance of the store, whose duration depends on its size.
     fn is_about_maintenance(&self) -> bool {
         self.resource.is_none() && self.path.starts_with("/maintenance/")
     }
 
-    /// Whether the request may change what is stored.
+    /// True if the request may change stored objects.
     pub fn is_mutating(&self) -> bool {
         match &self.resource {
             Some(_) => Verb::parse(&self.verb).is_some_and(Verb::is_mutating),
@@ -104,10 +102,10 @@ impl RequestInfo {
     }
 }
 
-/// Room for the parts of nearly every path: `apis/group/version/namespaces/namespace/plural/name/subresource`.
+/// Enough segments for nearly every path: `apis/group/version/namespaces/namespace/plural/name/subresource`.
 const USUAL_PARTS: usize = 8;
 
-/// The parts of a path between its slashes; empty parts inside the path stay, so that `a//b` is not `a/b`.
+/// The segments of a path; empty ones inside the path are kept, so that `a//b` is not `a/b`.
 pub(crate) fn path_parts(path: &str) -> Vec<&str> {
     match path.trim_matches('/') {
         "" => Vec::new(),
@@ -119,7 +117,7 @@ pub(crate) fn path_parts(path: &str) -> Vec<&str> {
     }
 }
 
-/// Splits `/api/v1/…` and `/apis/group/version/…`; `None` where no resource is named.
+/// Splits `/api/v1/…` and `/apis/group/version/…`; `None` if there is no resource.
 fn resource_of(method: &Method, path: &str, query: &str) -> Option<(Option<Verb>, ResourceInfo)> {
     let parts = path_parts(path);
     let (group, version, rest) = match parts.as_slice() {
@@ -150,7 +148,7 @@ fn resource_of(method: &Method, path: &str, query: &str) -> Option<(Option<Verb>
     Some((verb, info))
 }
 
-/// The verb a method means here. A collection that is followed or listed takes its name from the field selector.
+/// The verb of a method. The name of a list or watch comes from its field selector.
 fn verb_of(method: &Method, watch_path: bool, query: &str, info: &mut ResourceInfo) -> Option<Verb> {
     let collection = info.name.is_empty();
     let verb = match *method {
@@ -171,20 +169,20 @@ fn verb_of(method: &Method, watch_path: bool, query: &str, info: &mut ResourceIn
     Some(verb)
 }
 
-/// Whether `watch` is set: anything but `false` and `0` means yes.
+/// True if `watch` is set to anything but `false` and `0`.
 pub(crate) fn asks_to_watch(query: &str) -> bool {
     query_value(query, "watch").is_some_and(|value| !value.eq_ignore_ascii_case("false") && value != "0")
 }
 
-/// The object a field selector pins with `metadata.name=x`: what the handler will select, and nothing less, because a
-/// right to one object hangs on it.
+/// The object that a field selector names with `metadata.name=x`: exactly the handler's selection, because permission
+/// for one object depends on it.
 fn selected_name(query: &str) -> Option<String> {
     let selector: FieldSelector = query_value(query, "fieldSelector")?.parse().ok()?;
     let name = selector.exact_value("metadata.name")?;
     (!name.is_empty() && !name.contains(['/', '%'])).then(|| name.to_owned())
 }
 
-/// The first value of a query parameter, decoded as the options of every verb are.
+/// The first value of a query parameter, decoded like the options of every verb.
 pub(crate) fn query_value(query: &str, key: &str) -> Option<String> {
     QueryParams::parse(query).first(key).map(str::to_owned)
 }
@@ -285,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_that_no_handler_reads_names_nothing() {
+    fn an_invalid_selector_names_no_object() {
         for ignored in [
             "metadata.name=a,x=%zz",
             "metadata.name=a,x=;",
@@ -313,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_slashes_are_kept_apart() {
+    fn empty_path_segments_are_preserved() {
         check(
             Method::GET,
             "/api/v1//namespaces/default",

@@ -1,7 +1,7 @@
-//! Answers: bytes and a form in, an HTTP response out.
+//! Builds HTTP responses from encoded bytes and a form.
 //!
-//! Every answer of the resource API passes through here, so that pretty printing, compression and the headers of
-//! a real server are decided once.
+//! Every response of the resource API passes through here, so that pretty printing, compression and standard headers
+//! are decided once.
 
 use std::io::Write as _;
 
@@ -24,22 +24,22 @@ use crate::negotiate::{Accepted, Unacceptable, Unsupported};
 use crate::route::Refusal;
 use crate::{pretty, status_bytes};
 
-/// `text/plain` as Go's HTTP library states it.
+/// `text/plain` as in Go's HTTP library.
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// The header that has the id under which a request can be found in logs.
+/// The header with the id of a request in logs.
 pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
-/// What a request without an answer gets.
+/// The failure of a request.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// A `Status` in the negotiated form.
     Status(Box<Status>),
-    /// No part of the server answers at this path: a line of text.
+    /// Nothing is served at this path: a line of text.
     NoSuchPage,
-    /// A failure whose caller should hear something besides.
+    /// A failure with warnings.
     Warned(Box<Failure>, Vec<String>),
-    /// Too many requests are being answered: a line of text, and a time to come back.
+    /// Rejected by API Priority and Fairness: a line of text, and `Retry-After`.
     Busy(Rejected),
 }
 
@@ -60,7 +60,7 @@ impl From<Unacceptable> for Failure {
     fn from(refusal: Unacceptable) -> Self {
         let status = Status::not_acceptable(refusal.to_string());
         match refusal {
-            // The router's refusals carry empty details, the handlers' carry none.
+            // Errors of the router have empty details, those of handlers have none.
             Unacceptable::Router(_) => with_empty_details(status).into(),
             Unacceptable::Handler(_) => status.into(),
         }
@@ -88,10 +88,10 @@ impl From<Status> for Failure {
     }
 }
 
-/// An answer.
+/// A response.
 pub(crate) type Answer = Response<ResponseBody>;
 
-/// An object, a list or any other document that is already encoded.
+/// An encoded object, list or other document.
 pub(crate) fn encoded(code: StatusCode, accepted: Accepted, bytes: Bytes) -> Answer {
     let bytes = match (accepted.format, accepted.pretty) {
         (Format::Json, true) => pretty::indent(&bytes).into(),
@@ -100,8 +100,7 @@ pub(crate) fn encoded(code: StatusCode, accepted: Accepted, bytes: Bytes) -> Ans
     with_type(code, accepted.format.media_type(), bytes)
 }
 
-/// A large document whose first piece is there. What comes of the others shows while they are sent: a failure cuts the
-/// answer off.
+/// A large document whose first piece is built. An error in a later piece truncates the response.
 pub(crate) fn in_pieces(
     accepted: Accepted,
     first: Bytes,
@@ -109,7 +108,7 @@ pub(crate) fn in_pieces(
 ) -> Answer {
     let rest = rest.map(|piece| {
         piece.map_err(|status| {
-            tracing::error!(message = status.message, "an answer is cut off");
+            tracing::error!(message = status.message, "a response is truncated");
             StreamCut
         })
     });
@@ -120,7 +119,7 @@ pub(crate) fn in_pieces(
     answer
 }
 
-/// A document of this server's own making, as JSON with a line end, as Go writes it.
+/// A document of this server as JSON with a final newline, as Go writes it.
 pub(crate) fn json(document: &impl Serialize, pretty: bool) -> Answer {
     let mut bytes = to_json(document);
     if pretty {
@@ -134,7 +133,7 @@ pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Answer {
     with_type(code, TEXT, text.into())
 }
 
-/// A line of text that browsers must not take for anything else.
+/// A line of text that browsers must not interpret as anything else.
 pub(crate) fn plain_text(code: StatusCode, line: impl Into<Bytes>) -> Answer {
     let mut answer = text(code, line);
     answer
@@ -165,7 +164,7 @@ pub(crate) fn with_type(code: StatusCode, media_type: &'static str, bytes: impl 
     answer
 }
 
-/// What a request without an answer gets, in the form it asked for.
+/// The response of a failure, in the requested form.
 pub(crate) fn failure(failure: Failure, accepted: Accepted) -> Answer {
     match failure {
         Failure::Status(failure) => status(&failure, accepted),
@@ -182,7 +181,7 @@ pub(crate) fn failure(failure: Failure, accepted: Accepted) -> Answer {
     }
 }
 
-/// Adds what a caller should hear besides the answer, in front of what the layers below had to say.
+/// Adds warnings to a response, before those of lower layers.
 pub(crate) fn warned(mut answer: Answer, warnings: &[String]) -> Answer {
     let headers = answer.headers_mut();
     let below: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
@@ -198,7 +197,7 @@ pub(crate) fn warned(mut answer: Answer, warnings: &[String]) -> Answer {
     answer
 }
 
-/// Many warnings are cut short, each, and then left out, so that the head stays one that every client takes.
+/// Shortens too many warnings, then drops some, so that every client accepts the head.
 fn within_limit(warnings: Vec<HeaderValue>) -> Vec<HeaderValue> {
     let total = |warnings: &[HeaderValue]| warnings.iter().map(HeaderValue::len).sum::<usize>();
     if total(&warnings) <= MAX_WARNING_BYTES {
@@ -215,17 +214,17 @@ fn within_limit(warnings: Vec<HeaderValue>) -> Vec<HeaderValue> {
     kept
 }
 
-/// A warning whose text has as many characters as one of many may have; `None` if it is no longer anyway.
+/// A shortened warning; `None` if it is short enough.
 fn shortened(warning: &HeaderValue) -> Option<HeaderValue> {
     let text = std::str::from_utf8(warning.as_bytes()).ok()?;
     let text = text.strip_prefix("299 - \"")?.strip_suffix('"')?;
     let (end, _) = text.char_indices().nth(MAX_CHARACTERS_OF_MANY)?;
-    // An escape is not cut in two.
+    // An escape sequence is not split.
     let kept = text[..end].trim_end_matches('\\');
     HeaderValue::try_from(format!("299 - \"{kept}\"")).ok()
 }
 
-/// The same for an answer or a failure.
+/// Adds warnings to a response or a failure.
 pub(crate) fn with_warnings(
     answer: Result<Answer, Failure>,
     warnings: Vec<String>,
@@ -237,7 +236,7 @@ pub(crate) fn with_warnings(
     }
 }
 
-/// A `Status` in the form that was asked for.
+/// A `Status` in the requested form.
 pub(crate) fn status(status: &Status, accepted: Accepted) -> Answer {
     let bytes = status_bytes::encode(status, accepted.format);
     let mut answer = encoded(status.http_status(), accepted, bytes);
@@ -255,7 +254,7 @@ pub(crate) fn status(status: &Status, accepted: Accepted) -> Answer {
     answer
 }
 
-/// The headers every answer has unless its handler knew better, and compression for large ones.
+/// Adds the standard headers unless the handler set them, and compresses large responses.
 pub(crate) fn finish(mut answer: Answer, takes_gzip: bool, audit_id: HeaderValue) -> Answer {
     let headers = answer.headers_mut();
     headers.insert(AUDIT_ID, audit_id);
@@ -268,7 +267,7 @@ pub(crate) fn finish(mut answer: Answer, takes_gzip: bool, audit_id: HeaderValue
     }
 }
 
-/// Compresses a large answer. Streams are left alone: some clients read them without a decoder.
+/// Compresses a large response. Streams are not compressed: some clients have no decoder for them.
 fn compressed(answer: Answer) -> Answer {
     let (mut head, body) = answer.into_parts();
     let body = match body {
@@ -286,7 +285,7 @@ fn compressed(answer: Answer) -> Answer {
     Response::from_parts(head, body)
 }
 
-/// Level 1, as kube-apiserver: lists shrink tenfold, more effort gains little.
+/// Level 1, as in kube-apiserver: lists shrink tenfold, and higher levels gain little.
 const GZIP_LEVEL: u32 = 1;
 
 fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {
@@ -296,7 +295,7 @@ fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {
     encoder.finish().ok()
 }
 
-/// The pieces of a document, compressed as one.
+/// The pieces of a document, compressed as one stream.
 struct GzipPieces {
     pieces: Pieces,
     /// `None` once the end is written.
@@ -326,7 +325,7 @@ impl Iterator for GzipPieces {
             {
                 return Some(Err(StreamCut));
             }
-            // Several pieces may go into a block before any of it comes out.
+            // Several pieces may be needed before the encoder produces output.
             let small = std::mem::take(encoder.get_mut());
             if !small.is_empty() {
                 self.encoder = Some(encoder);
@@ -336,7 +335,7 @@ impl Iterator for GzipPieces {
     }
 }
 
-/// Whether a client unpacks what is packed.
+/// True if a client accepts gzip.
 pub(crate) fn takes_gzip(headers: &HeaderMap) -> bool {
     let mut wishes = headers
         .get_all(ACCEPT_ENCODING)
@@ -350,7 +349,7 @@ pub(crate) fn takes_gzip(headers: &HeaderMap) -> bool {
     })
 }
 
-/// JSON as Go writes it: a line end behind, and nothing a browser would take for markup.
+/// JSON as Go writes it: with a final newline, and markup characters escaped.
 pub(crate) fn to_json(document: &impl Serialize) -> Vec<u8> {
     let text = serde_json::to_string(document).expect("documents of the server have text keys");
     let mut bytes = status_bytes::escape_markup(text).into_bytes();

@@ -1,8 +1,8 @@
-//! Which part of the server answers: method and path in, a [`Route`] or a refusal out.
+//! Routing: finds the [`Route`] of a method and path, or the error.
 //!
-//! Routing follows the recorded server, whose resource paths are templates: an unknown path inside a known group
-//! is a `Status`, a path outside every group is a line of text, a known path with a method it does not have is
-//! "method not allowed". One slash at the end is ignored, doubled slashes are not.
+//! Routing follows the recorded server, whose resource paths are templates: an unknown path inside a known group is a
+//! `Status`, a path outside every group is a line of text, a known path with an unsupported method is "method not
+//! allowed". One trailing slash is ignored, doubled slashes are not.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::catalog::{ApiGroup, ApiVersion, Catalog, ServedResource};
 use crate::request_info::{NAMESPACES, asks_to_watch, path_parts};
 use crate::{HealthProbe, Verb};
 
-/// Where a request goes.
+/// The route of a request.
 #[derive(Clone, Debug)]
 pub enum Route {
     /// `/`: the list of paths.
@@ -25,21 +25,21 @@ pub enum Route {
     Metrics,
     /// `/metrics/slis`: the health checks as metrics.
     HealthMetrics,
-    /// `/statusz`: since when the server runs.
+    /// `/statusz`: the uptime.
     Statusz,
-    /// `/flagz`: how it was started.
+    /// `/flagz`: the start options.
     Flagz,
-    /// `/.well-known/openid-configuration`: how tokens of service accounts can be checked.
+    /// `/.well-known/openid-configuration`: discovery of the token issuer.
     OpenIdConfiguration,
-    /// `/openid/v1/jwks`: the key they can be checked with.
+    /// `/openid/v1/jwks`: the keys that verify service account tokens.
     JsonWebKeys,
     /// `/healthz`, `/livez`, `/readyz`, or one check below them.
     Health(HealthProbe, Option<String>),
-    /// `/debug/{what}`: faults on demand, where they are switched on.
+    /// `/debug/{what}`: fault injection, if enabled.
     Debug(String),
-    /// `/maintenance/v1/{what}`: backups and the room that the store takes.
+    /// `/maintenance/v1/{what}`: backups, compaction and the size of the store.
     Maintenance(String),
-    /// What a test wants of the server, below `/testing/v1/`.
+    /// The testing API, below `/testing/v1/`.
     Testing(String),
     /// `/openapi/v2`.
     OpenApiV2,
@@ -55,7 +55,7 @@ pub enum Route {
     Group(String),
     /// `/api/{version}`, `/apis/{group}/{version}`: the resources of one version.
     Resources(String, String),
-    /// Whatever is below `/apis/{group}/{version}` of a group version that another server serves.
+    /// Anything below `/apis/{group}/{version}` of a group version that another server serves.
     Aggregated(String, String),
     /// Objects.
     Resource(ResourceRoute),
@@ -64,35 +64,35 @@ pub enum Route {
 /// A request for objects.
 #[derive(Clone, Debug)]
 pub struct ResourceRoute {
-    /// What is to be done.
+    /// The verb.
     pub verb: Verb,
-    /// Of which kind the objects are.
+    /// The resource.
     pub resource: Arc<ServedResource>,
-    /// Where they are; `None` for cluster scope and for all namespaces.
+    /// The namespace; `None` for cluster scope and for all namespaces.
     pub namespace: Option<String>,
-    /// Which one; `None` for collections.
+    /// The object; `None` for collections.
     pub name: Option<String>,
-    /// Which part of it.
+    /// The subresource.
     pub subresource: Option<ApiSubresource>,
-    /// What follows the subresource: only `proxy` has such a tail.
+    /// The path after the subresource: only `proxy` has one.
     pub tail: String,
 }
 
-/// Why no part of the server answers.
+/// The reason a request has no route.
 #[derive(Clone, Debug)]
 pub enum Refusal {
     /// Nothing is served at or near this path: a line of text, not a `Status`.
     NoSuchPage,
-    /// The group is known, the path is not.
+    /// The group exists, the path does not.
     NoSuchResource,
-    /// The path is known, the method is not.
+    /// The path exists, the method is not supported.
     MethodNotAllowed,
-    /// A custom object without that part.
+    /// A custom object without that subresource.
     NoSuchPart(Arc<ServedResource>, String),
 }
 
 impl Route {
-    /// The kind of the objects that are asked for; empty outside the resource API.
+    /// The kind of the requested objects; empty outside the resource API.
     pub(crate) fn kind(&self) -> &str {
         match self {
             Self::Resource(route) => &route.resource.resource.kind,
@@ -100,13 +100,13 @@ impl Route {
         }
     }
 
-    /// Finds who answers.
+    /// Finds the route.
     pub fn find(catalog: &Catalog, method: &Method, path: &str, query: &str) -> Result<Self, Refusal> {
         let path = percent_decode_str(path).decode_utf8_lossy();
         Self::of_decoded(catalog, method, &path, query)
     }
 
-    /// As [`find`](Self::find), for a path that is percent-decoded already.
+    /// Like [`find`](Self::find), for a percent-decoded path.
     pub(crate) fn of_decoded(
         catalog: &Catalog,
         method: &Method,
@@ -181,8 +181,7 @@ fn in_version(
     place.answer(method, query).map(Route::Resource)
 }
 
-/// A custom kind may have a status and a scale: whoever asks for one that it has not hears that the object is not
-/// there.
+/// The error for a `status` or `scale` that a custom kind does not have: the object is not found.
 fn missing_part(version: &ApiVersion, rest: &[&str]) -> Option<Refusal> {
     let (whole, part) = rest.split_at_checked(rest.len().checked_sub(1)?)?;
     let place = Place::find(version, whole)?;
@@ -191,14 +190,14 @@ fn missing_part(version: &ApiVersion, rest: &[&str]) -> Option<Refusal> {
     Some(Refusal::NoSuchPart(place.resource.clone(), name.to_owned()))
 }
 
-/// A path of the resource API, matched against the resources that exist.
+/// A path of the resource API, matched against the existing resources.
 struct Place<'a> {
     resource: &'a Arc<ServedResource>,
     namespace: Option<&'a str>,
     name: Option<&'a str>,
     subresource: Option<&'a ApiSubresource>,
     tail: String,
-    /// Below `/watch/`, the old form of `?watch=1`.
+    /// Below `/watch/`, the deprecated form of `?watch=1`.
     watch: bool,
 }
 
@@ -217,7 +216,7 @@ impl<'a> Place<'a> {
         (fits && place.exists()).then_some(place)
     }
 
-    /// `namespaces/{namespace}/{resource}…`, for resources that live in namespaces.
+    /// `namespaces/{namespace}/{resource}…`, for namespaced resources.
     fn in_namespace(version: &'a ApiVersion, rest: &[&'a str]) -> Option<Self> {
         let [NAMESPACES, namespace, plural, rest @ ..] = rest else {
             return None;
@@ -259,7 +258,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// A path exists if at least one verb can be used on it.
+    /// A path exists if it supports at least one verb.
     fn exists(&self) -> bool {
         METHODS.iter().any(|method| self.verb(method, "").is_some())
     }
@@ -276,7 +275,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// What the method means on this path, if the resource allows it.
+    /// The verb of a method on this path, if the resource supports it.
     fn verb(&self, method: &Method, query: &str) -> Option<Verb> {
         let verb = match *method {
             Method::GET if self.watch => Verb::Watch,
@@ -294,19 +293,19 @@ impl<'a> Place<'a> {
         };
         let allowed = match self.subresource {
             Some(subresource) => subresource.has_verb(verb.as_str()),
-            // A resource that can be listed but not followed answers `?watch=1` with a list's refusal.
+            // A resource that can be listed but not watched rejects `?watch=1` like a list.
             None => self.resource.allows(verb) || verb == Verb::Watch && self.resource.allows(Verb::List),
         };
         allowed.then_some(verb)
     }
 
-    /// A collection of namespaced objects, named without a namespace: it can only be read.
+    /// True for a collection of namespaced objects without a namespace: it is read-only.
     fn spans_namespaces(&self) -> bool {
         self.namespace.is_none() && self.resource.resource.scope == Scope::Namespaced
     }
 }
 
-/// The methods a path of the resource API can have.
+/// The methods of resource paths.
 const METHODS: [Method; 5] = [
     Method::GET,
     Method::POST,
@@ -315,7 +314,7 @@ const METHODS: [Method; 5] = [
     Method::DELETE,
 ];
 
-/// What follows `…/proxy/` belongs to the proxied server, empty parts included.
+/// The path after `…/proxy/` belongs to the proxied server, empty segments included.
 fn is_proxy_tail(rest: &[&str]) -> bool {
     let proxy = rest.iter().position(|part| *part == "proxy");
     let empty = rest.iter().position(|part| part.is_empty());
@@ -401,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_paths_are_told_apart() {
+    fn unknown_paths_have_different_errors() {
         check("GET", "/nope", "NoSuchPage");
         check("GET", "/apis/nope.example.com", "NoSuchPage");
         check("GET", "/apis/nope.example.com/v1/things", "NoSuchPage");
@@ -421,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_the_server_is_found() {
+    fn other_paths_are_routed() {
         check("GET", "/", "Root");
         check("GET", "/version/", "Version");
         check("GET", "/livez", "Health(Livez, None)");

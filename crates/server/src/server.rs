@@ -1,4 +1,4 @@
-//! A server from beginning to end: what it is asked to be, starting it, and the handle of the running one.
+//! Builds, starts and controls a server.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -45,7 +45,7 @@ use crate::unwritten::Unwritten;
 use crate::webhooks::Webhooks;
 use crate::write_log::{Answering, Observed, WriteLog, Writes};
 
-/// What all keys of the registry begin with; in etcd, the prefix stands in its place.
+/// The key prefix of the registry; in etcd, the configured prefix replaces it.
 #[cfg(feature = "etcd")]
 const ROOT: &str = "/registry/";
 
@@ -54,13 +54,13 @@ const ROOT: &str = "/registry/";
 pub struct Server;
 
 impl Server {
-    /// Begins to describe a server: in memory and without a port unless more is asked for.
+    /// A builder: in memory and without a port by default.
     pub fn builder() -> Builder {
         Builder::default()
     }
 }
 
-/// What a server is to be.
+/// The options of a server.
 #[derive(Debug, Default)]
 pub struct Builder {
     storage: Storage,
@@ -82,14 +82,14 @@ pub struct Builder {
     registry: RegistryOptions,
 }
 
-/// A replay is about the past, whose times are long ago: nothing of it is forgotten.
+/// The retention of a replay, whose changes are old: nothing is compacted.
 const EVERYTHING: Retention = Retention {
     age: Duration::MAX,
     revisions: u64::MAX,
     superseded_bytes: u64::MAX,
 };
 
-/// Where objects live.
+/// The storage of a server.
 #[derive(Debug, Default)]
 enum Storage {
     #[default]
@@ -102,7 +102,7 @@ enum Storage {
 }
 
 impl Storage {
-    /// True if what is stored outlives the server.
+    /// True if the store outlives the server.
     fn is_durable(&self) -> bool {
         !matches!(self, Self::Memory | Self::Fork(_) | Self::Replay(_))
     }
@@ -125,83 +125,83 @@ impl Storage {
     }
 }
 
-/// Why a server did not start.
+/// The reason a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The token file was refused.
+    /// The token file is invalid.
     #[error("cannot use the token file")]
     TokenFile(#[from] TokenFileError),
-    /// Only loopback addresses are safe with nothing but a token made at start.
+    /// Only loopback addresses are allowed if the only credential is the generated token.
     #[error(
         "{0} can be reached from other machines: configure a token file or a client certificate authority to listen there"
     )]
     Exposed(SocketAddr),
-    /// The address is taken or not ours.
+    /// The address is in use or unavailable.
     #[error("cannot listen on {address}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error.
         source: io::Error,
     },
-    /// The data directory is taken, damaged or not ours, or etcd cannot be used.
+    /// The data directory is locked, damaged or foreign, or etcd cannot be used.
     #[error("cannot open the store")]
     Storage(#[from] OpenError),
-    /// The encryption configuration was refused.
+    /// The encryption configuration is invalid.
     #[error("cannot use the encryption configuration")]
     Encryption(#[from] EncryptionError),
-    /// What every cluster has could not be created.
-    #[error("cannot create what every cluster has")]
+    /// The objects every cluster starts with could not be created.
+    #[error("cannot create the objects every cluster starts with")]
     Bootstrap(#[source] Status),
-    /// There can be no audit log.
+    /// The audit log cannot be written.
     #[error("cannot write an audit log")]
     Audit(#[from] AuditError),
-    /// A key file was refused.
+    /// A key file is invalid.
     #[error("cannot use a key file")]
     IdentityFile(#[from] IdentityFileError),
-    /// No certificates.
+    /// Certificates cannot be created.
     #[error("cannot make the server's certificates")]
     Certificates(#[from] CertificateError),
 }
 
 impl Builder {
-    /// Objects live in memory and end with the server. This is the default.
+    /// Stores objects in memory. This is the default.
     pub fn in_memory(mut self) -> Self {
         self.storage = Storage::Memory;
         self
     }
 
-    /// As [`Builder::in_memory`], beginning with what another server's store held. The two share it until one of them
-    /// is written to.
+    /// Like [`Builder::in_memory`], starting with a snapshot of another server's store. The data is shared until one
+    /// of them writes.
     pub fn fork_of(mut self, snapshot: &Snapshot) -> Self {
         self.storage = Storage::Fork(snapshot.clone());
         self
     }
 
-    /// As [`Builder::fork_of`], of the [imported](Snapshot::import) history of another cluster. All of that history is
-    /// kept, and nothing is added to it at the start: what every cluster has, and where this server listens, is not
-    /// written. Definitions of custom kinds in it are served.
+    /// Like [`Builder::fork_of`], of the [imported](Snapshot::import) history of another cluster. All history is
+    /// kept, and nothing is written at start: neither the default objects nor this server's address. Its custom kinds
+    /// are served.
     pub fn replay_of(mut self, history: &Snapshot) -> Self {
         self.storage = Storage::Replay(history.clone());
         self.registry.is_replay = true;
         self
     }
 
-    /// Objects live in this directory and outlive the server.
+    /// Stores objects in this directory.
     pub fn data_dir(mut self, path: impl Into<PathBuf>) -> Self {
         self.storage = Storage::Directory(path.into());
         self
     }
 
-    /// The most bytes that records may take in a data directory. Writes that grow are refused beyond, as etcd refuses them;
-    /// reads and deletes go on. Without it, the disk is the limit.
+    /// The limit on the size of records in a data directory. Beyond it, writes that grow are rejected with etcd's
+    /// error; reads and deletes continue. Without it, the disk is the limit.
     pub fn quota_backend_bytes(mut self, bytes: u64) -> Self {
         self.quota_bytes = Some(bytes);
         self
     }
 
-    /// Encrypts what is stored as a file with an `EncryptionConfiguration` says: providers `aesgcm` and `identity`. Servers
-    /// that share an etcd need the same file.
+    /// Encrypts stored objects by an `EncryptionConfiguration` file: providers `aesgcm` and `identity`. Servers that
+    /// share an etcd need the same file.
     pub fn encryption_provider_config(mut self, path: impl Into<PathBuf>) -> Self {
         self.encryption = Some(path.into());
         self
@@ -212,8 +212,8 @@ impl Builder {
         self.encryption.as_ref().map(read).transpose()
     }
 
-    /// Objects live in an etcd, which several servers may share: what is written through one is seen by the watches of
-    /// all. Each has its own certificate authority and administrator's token; give them one token file for users of all.
+    /// Stores objects in an etcd, which several servers may share: writes through one are seen by the watches of all.
+    /// They share the certificate authority and the administrator's token, which are stored there.
     #[cfg(feature = "etcd")]
     pub fn etcd(mut self, options: EtcdOptions) -> Self {
         self.storage = Storage::Etcd(EtcdOptions {
@@ -223,58 +223,58 @@ impl Builder {
         self
     }
 
-    /// Listens on an address with TLS; port 0 takes a free one. Without this, only
-    /// [`Handle::connector`] leads in.
+    /// Listens on an address with TLS; port 0 selects a free port. Without this, only [`Handle::connector`] can be
+    /// used.
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.listen = Some(address);
         self
     }
 
-    /// Lets the users of a token file in: `token,user,uid,"group1,group2"` per line.
+    /// Accepts the users of a token file: `token,user,uid,"group1,group2"` per line.
     pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.token_file = Some(path.into());
         self
     }
 
-    /// Lets these users in.
+    /// Accepts these users.
     pub fn tokens(mut self, tokens: Tokens) -> Self {
         self.tokens = tokens;
         self
     }
 
-    /// The token of the administrator, instead of one made at start.
+    /// The administrator's token, instead of a generated one.
     pub fn admin_token(mut self, token: Token) -> Self {
         self.admin_token = Some(token);
         self
     }
 
-    /// Keys and certificates from files, instead of those the server would make.
+    /// Keys and certificates from files, instead of generated ones.
     pub fn identity_files(mut self, files: IdentityFiles) -> Self {
         self.identity = files;
         self
     }
 
-    /// Who issues the tokens of service accounts, instead of `https://kubernetes.default.svc`: the first of these. Tokens of
-    /// the others are accepted as well, so that an issuer can be replaced.
+    /// The issuers of service account tokens, instead of `https://kubernetes.default.svc`: the first one issues.
+    /// Tokens of the others are accepted too, so that an issuer can be replaced.
     pub fn service_account_issuers(mut self, issuers: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.issuers = issuers.into_iter().map(Into::into).collect();
         self
     }
 
-    /// A further name the server answers to and has in its certificate.
+    /// An additional host name of the server, also in its certificate.
     pub fn host_name(mut self, name: impl Into<String>) -> Self {
         self.host_names.push(name.into());
         self
     }
 
-    /// How many requests are answered at once, together with [`Builder::max_mutating_requests_inflight`]: 400 unless this
-    /// says otherwise. Priority levels share the sum out.
+    /// The in-flight limit, together with [`Builder::max_mutating_requests_inflight`]; by default 400. The sum is
+    /// distributed among the priority levels.
     pub fn max_requests_inflight(mut self, requests: usize) -> Self {
         self.max_requests_inflight = Some(requests);
         self
     }
 
-    /// See [`Builder::max_requests_inflight`]: 200 unless this says otherwise.
+    /// See [`Builder::max_requests_inflight`]; by default 200.
     pub fn max_mutating_requests_inflight(mut self, requests: usize) -> Self {
         self.max_mutating_requests_inflight = Some(requests);
         self
@@ -286,42 +286,41 @@ impl Builder {
         self
     }
 
-    /// Lets administrators ask for faults over the wire, below `/debug/`. For tests only.
+    /// Allows administrators to inject faults over HTTP, below `/debug/`. For tests only.
     pub fn debug_endpoints(mut self, on: bool) -> Self {
         self.debug_endpoints = on;
         self
     }
 
-    /// Lets administrators drive the server from tests, below `/testing/v1/`: clock, faults, snapshots, writes. For tests
-    /// only. Moving the clock needs a runtime of one thread.
+    /// Serves the testing API to administrators, below `/testing/v1/`: clock, faults, snapshots, writes. For tests
+    /// only. Moving the clock requires a single-threaded runtime.
     #[cfg(feature = "testing")]
     pub fn testing(mut self, on: bool) -> Self {
         self.testing = on;
         self
     }
 
-    /// Keeps a log of all writes, for [`Handle::writes`]. For tests only: it holds on to what was overwritten.
+    /// Keeps a log of all writes, for [`Handle::writes`]. For tests only: it retains overwritten objects.
     pub fn write_log(mut self, on: bool) -> Self {
         self.write_log = on;
         self
     }
 
-    /// Whether containers may run privileged. They may, unless this says otherwise: see [`RegistryOptions`].
+    /// Allows privileged containers; on by default: see [`RegistryOptions`].
     pub fn allow_privileged(mut self, on: bool) -> Self {
         self.registry.allow_privileged = on;
         self
     }
 
-    /// Whether pods get a service account and its token. They do not, unless this says otherwise: see
-    /// [`RegistryOptions`].
+    /// Adds service accounts and tokens to pods; off by default: see [`RegistryOptions`].
     pub fn service_accounts(mut self, on: bool) -> Self {
         self.registry.service_accounts = on;
         self
     }
 
-    /// Starts the server. Once this returns, connections are served.
+    /// Starts the server. When this returns, connections are served.
     ///
-    /// The future is boxed, so that whoever awaits it does not compile a server.
+    /// Boxed, so that callers do not compile a server.
     pub fn start(self) -> BoxFuture<'static, Result<Handle, StartError>> {
         Box::pin(self.start_unboxed())
     }
@@ -356,7 +355,7 @@ impl Builder {
         if let Some(keys) = self.service_account_keys(keeps).await? {
             let _ = service_account_keys.set(keys);
         }
-        // In-process servers never meet TLS, and making keys is the slowest part of a start.
+        // In-process servers need no TLS, and generating keys is the slowest part of a start.
         let tls = match (listener, keeps) {
             (None, _) => None,
             (Some(listener), Some(store)) => {
@@ -427,7 +426,7 @@ impl Builder {
         })
     }
 
-    /// The keys behind the tokens of service accounts; `None` if they are made when they are first needed.
+    /// The keys of service account tokens; `None` if they are generated on first use.
     async fn service_account_keys(
         &self,
         keeps: Option<&Store>,
@@ -444,7 +443,7 @@ impl Builder {
         Ok(Some(ServiceAccountKeys::new(signing, others)))
     }
 
-    /// How many requests are answered at once.
+    /// The in-flight limit.
     fn seats(&self) -> usize {
         let reads = self.max_requests_inflight.unwrap_or(MAX_READS_IN_FLIGHT);
         let writes = self
@@ -453,7 +452,7 @@ impl Builder {
         reads.saturating_add(writes)
     }
 
-    /// The front-proxy client certificate; `None` if it is made when it is first needed.
+    /// The front-proxy client certificate; `None` if it is generated on first use.
     async fn proxy_identity(
         &self,
         keeps: Option<&Store>,
@@ -472,13 +471,14 @@ impl Builder {
         })
     }
 
-    /// Whose client certificates the listener takes, PEM: its own authority's, and those of a given one.
+    /// The accepted client certificate authorities, PEM: the server's own, and a configured one.
     fn client_authorities(&self, own: &Authority) -> Result<String, StartError> {
         let given = self.identity.client_ca.as_deref().map(identity_files::read_text);
         Ok(own.pem() + &given.transpose()?.unwrap_or_default())
     }
 
-    /// What aggregated API servers need to know to believe this server, and the proxies that it believes itself.
+    /// The identity to publish for aggregated API servers: this server's front-proxy certificate, and the trusted
+    /// proxies.
     fn announced_proxy(&self, own: Option<&ProxyIdentity>) -> Result<Option<AnnouncedProxy>, StartError> {
         let mut announced = AnnouncedProxy::default();
         if let Some(authority) = own.and_then(ProxyIdentity::authority) {
@@ -516,7 +516,7 @@ impl Builder {
         }
     }
 
-    /// The certificate that the listener was given, PEM: what clients can trust where nobody knows its authority.
+    /// The configured certificate of the listener, PEM, which clients can trust directly.
     fn shown_pem(&self) -> Result<Option<String>, StartError> {
         let Some(files) = &self.identity.serving else {
             return Ok(None);
@@ -525,7 +525,7 @@ impl Builder {
         Ok(Some(String::from_utf8_lossy(&pem).into_owned()))
     }
 
-    /// The tokens of all but the administrator.
+    /// The tokens of all users but the administrator.
     fn user_tokens(&self) -> Result<Tokens, StartError> {
         let mut tokens = self.tokens.clone();
         if let Some(path) = &self.token_file {
@@ -550,8 +550,7 @@ impl Builder {
     }
 }
 
-/// Where a server that listens at this address can be reached: one that listens everywhere, where packets to elsewhere
-/// would come from.
+/// The address at which a server can be reached: if it listens on all interfaces, that of the default route.
 fn reachable(address: SocketAddr) -> SocketAddr {
     if !address.ip().is_unspecified() {
         return address;
@@ -560,7 +559,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         true => ("0.0.0.0:0", "10.255.255.255:9"),
         false => ("[::]:0", "[2001:db8::1]:9"),
     };
-    // Nothing is sent: the kernel says which way it would go.
+    // Nothing is sent: connecting a UDP socket only selects the route.
     let own = UdpSocket::bind(from).and_then(|socket| {
         socket.connect(to)?;
         socket.local_addr()
@@ -572,7 +571,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(own.map_or(loopback, |own| own.ip()), address.port())
 }
 
-/// A running server. Dropping it tells the server to stop but does not wait for it; [`Handle::shutdown`] does.
+/// A running server. Dropping it stops the server without waiting; [`Handle::shutdown`] waits.
 pub struct Handle {
     server: Arc<Shared>,
     serving: Option<JoinHandle<()>>,
@@ -584,29 +583,29 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Where the server listens; `None` if it has no port.
+    /// The address of the listener; `None` without a port.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// The way in without a port.
+    /// The source of in-process connections.
     pub fn connector(&self) -> Connector {
         self.connector.clone()
     }
 
-    /// The token of a user who may do everything.
+    /// The token of the administrator.
     pub fn admin_token(&self) -> &Token {
         &self.admin_token
     }
 
-    /// The certificate clients trust, PEM: that of the server's own authority, or the one it was given to show. `None` if
-    /// the server has no port.
+    /// The certificate that clients trust, PEM: the server's authority, or the configured certificate. `None` without
+    /// a port.
     pub fn authority_pem(&self) -> Option<String> {
         let authority = self.authority.as_ref()?;
         Some(self.shown_pem.clone().unwrap_or_else(|| authority.pem()))
     }
 
-    /// A client certificate for a user and, if wanted, a group; `None` if the server has no port.
+    /// A client certificate for a user and optionally a group; `None` without a port.
     pub fn client_certificate(
         &self,
         user: &str,
@@ -617,14 +616,14 @@ impl Handle {
             .map(|authority| authority.client(user, group))
     }
 
-    /// A kubeconfig for the administrator: a secret. `None` if the server has no port.
+    /// A kubeconfig of the administrator: a secret. `None` without a port.
     pub fn kubeconfig(&self) -> Option<String> {
         let server = format!("https://{}", self.address?);
         Some(kubeconfig(&server, &self.authority_pem()?, &self.admin_token))
     }
 
-    /// Writes the kubeconfig so that only its owner can read it. A kubeconfig that is there is merged into: what others
-    /// have in it stays, and the context of this server becomes the current one.
+    /// Writes the kubeconfig, readable only by its owner. An existing kubeconfig is merged: other entries stay, and
+    /// the context of this server becomes the current one.
     pub fn write_kubeconfig(&self, path: &Path) -> io::Result<()> {
         let text = self.kubeconfig().ok_or_else(|| {
             let why = "a server without a port has no kubeconfig";
@@ -633,40 +632,40 @@ impl Handle {
         write_merged(path, &text)
     }
 
-    /// What lies below HTTP, for tests that want to look or compact.
+    /// The registry below HTTP, for tests that inspect or compact the store.
     pub fn registry(&self) -> &Registry {
         &self.server.registry
     }
 
-    /// How busy the server is.
+    /// The activity of the server.
     pub fn activity(&self) -> Activity {
         self.server.counts.activity()
     }
 
-    /// The writes since the server started or the log was cleared, if it [keeps one](Builder::write_log): the last
+    /// The writes since the start or the last clear, if the server [keeps a log](Builder::write_log): the last
     /// [`MAX_LOGGED_WRITES`](crate::limits::MAX_LOGGED_WRITES).
     pub fn writes(&self) -> Writes {
         self.server.write_log.writes()
     }
 
-    /// Begins the log of writes anew.
+    /// Clears the log of writes.
     pub fn clear_writes(&self) {
         self.server.write_log.clear();
     }
 
-    /// Calls the observer with every request before it is handled, and with every write before it is answered: the
-    /// observer decides what becomes of that answer. The server must [keep a log](Builder::write_log) of writes.
+    /// Calls the observer with every request before it is handled, and with every write before its response is sent;
+    /// the observer decides if the response is sent. Requires a [write log](Builder::write_log).
     pub fn observe(&self, observer: impl Fn(Observed<'_>) -> Answering + Send + Sync + 'static) {
         self.server.write_log.observe(Some(Arc::new(observer)));
     }
 
-    /// Faults on demand.
+    /// Fault injection.
     pub fn faults(&self) -> &Arc<Faults> {
         &self.server.faults
     }
 
-    /// Stops the server: no new connections, streams end cleanly, requests may finish. When this returns, nothing
-    /// of the server is left running.
+    /// Stops the server: new connections are refused, streams end cleanly, requests may finish. When this returns, no
+    /// part of the server is running.
     pub fn shutdown(mut self) -> BoxFuture<'static, ()> {
         self.server.draining.cancel();
         #[cfg(feature = "testing")]
@@ -675,11 +674,11 @@ impl Handle {
         }
         Box::pin(async move {
             if let Some(serving) = self.serving.take() {
-                // A panic in the accept loop has ended the server as well.
+                // A panic in the accept loop has ended the server, too.
                 let _ = serving.await;
             }
             if let Some(audit) = self.server.audit.clone() {
-                // It waits for the disk.
+                // Blocking: it waits for the disk.
                 let _ = tokio::task::spawn_blocking(move || audit.close()).await;
             }
             self.server.registry.store().close().await;

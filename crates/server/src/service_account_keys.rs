@@ -1,8 +1,8 @@
-//! The keys behind the tokens of service accounts: one signs them, and that one and others know them again.
+//! The keys of service account tokens: one signs them, and several verify them.
 //!
-//! A server in memory makes a key for itself, and its tokens end with it; others keep it in their store
-//! ([`identity`](crate::identity)), or are given files ([`IdentityFiles`](crate::IdentityFiles)). The public halves are
-//! served to whoever wants to check a token without asking (OpenID Connect discovery).
+//! A server in memory generates a key, and its tokens end with it; others store it ([`identity`](crate::identity)),
+//! or read it from files ([`IdentityFiles`](crate::IdentityFiles)). The public keys are served for offline
+//! verification (OpenID Connect discovery).
 
 mod public_key;
 mod signing_key;
@@ -16,29 +16,29 @@ use serde_json::{Value, json};
 pub(crate) use public_key::PublicKey;
 pub(crate) use signing_key::SigningKey;
 
-/// Who issues tokens, and whom they are for, if nobody says otherwise.
+/// The default issuer and audience of tokens.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
 
-/// The keys of one server, or of all that share a store.
+/// The keys of a server, or of all servers that share a store.
 pub(crate) struct ServiceAccountKeys {
     signing: SigningKey,
-    /// Keys of tokens that somebody else signs, or that were signed earlier.
+    /// Keys of tokens that were signed elsewhere or earlier.
     others: Vec<PublicKey>,
 }
 
 impl ServiceAccountKeys {
-    /// Tokens are signed with one key, and accepted if one of these has signed them as well.
+    /// Signs tokens with one key; accepts those signed by any of the keys.
     pub(crate) fn new(signing: SigningKey, mut others: Vec<PublicKey>) -> Self {
         others.retain(|key| key.id != signing.public().id);
         Self { signing, others }
     }
 
-    /// A key nobody can guess.
+    /// A random key.
     pub(crate) fn random() -> Self {
         Self::new(SigningKey::random(), Vec::new())
     }
 
-    /// The key that signs.
+    /// The signing key.
     pub(crate) fn signing(&self) -> &SigningKey {
         &self.signing
     }
@@ -47,7 +47,7 @@ impl ServiceAccountKeys {
         std::iter::once(self.signing.public()).chain(&self.others)
     }
 
-    /// The public halves as a set of JSON Web Keys.
+    /// The public keys as a JSON Web Key Set.
     pub(crate) fn to_json(&self) -> Value {
         let keys: Vec<Value> = self.all().map(PublicKey::to_json).collect();
         json!({ "keys": keys })
@@ -61,8 +61,8 @@ impl ServiceAccountKeys {
         names
     }
 
-    /// Returns what a token says, if one of the keys has signed it for one of these audiences, it was issued by one of
-    /// these issuers, and it has not run out; `now` in seconds.
+    /// The claims of a token, if it is signed by one of the keys, for one of these audiences, by one of these
+    /// issuers, and has not expired; `now` in seconds.
     pub(crate) fn claims<'a>(
         &self,
         token: &str,
@@ -113,14 +113,14 @@ mod tests {
         format!("{said}.{signature}")
     }
 
-    /// Who a token for us speaks of at a time.
+    /// The subject of a token for this server at a time.
     fn subject(keys: &ServiceAccountKeys, token: &str, now: i64) -> Option<String> {
         let (claims, _) = keys.claims(token, &[ISSUER.to_owned()], &[ISSUER], now)?;
         Some(claims["sub"].as_str().unwrap().to_owned())
     }
 
     #[test]
-    fn a_token_is_known_while_it_lasts() {
+    fn a_token_is_accepted_while_it_is_valid() {
         let keys = ServiceAccountKeys::random();
         let token = token(&keys, ISSUER);
         let issuers = [ISSUER.to_owned()];
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_public_key_is_enough_to_know_a_token() {
+    fn a_token_is_verified_with_the_public_key() {
         let keys = ServiceAccountKeys::random();
         let json = keys.to_json();
         let decode = |name: &str| {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_every_kind_sign_and_are_known_by_their_public_half() {
+    fn keys_of_every_type_sign_and_verify() {
         for (algorithm, name, kind) in [
             (&PKCS_RSA_SHA256, "RS256", "RSA"),
             (&PKCS_ECDSA_P384_SHA384, "ES384", "EC"),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_of_others_and_for_others_are_worth_nothing() {
+    fn tokens_of_other_issuers_and_audiences_are_rejected() {
         let keys = ServiceAccountKeys::random();
         let foreign = token(&ServiceAccountKeys::random(), ISSUER);
         assert_eq!(subject(&keys, &foreign, 150), None);

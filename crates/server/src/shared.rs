@@ -1,5 +1,4 @@
-//! What all requests of one server share. Nothing is global: two servers in one process know nothing of each
-//! other.
+//! The state shared by all requests of one server. Nothing is global: two servers in one process are independent.
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
@@ -25,31 +24,31 @@ use crate::unwritten::Unwritten;
 use crate::write_log::WriteLog;
 use watchkeeper_registry::User;
 
-/// The key that health checks read, as kube-apiserver does.
+/// The key read by health checks, as in kube-apiserver.
 const HEALTH_KEY: &str = "/registry/health";
-/// How long storage may take to answer: 2 s, as kube-apiserver asks etcd.
+/// The time limit of a storage check: 2 s, as in kube-apiserver.
 const HEALTH_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The parts of one server.
 pub(crate) struct Shared {
-    /// What requests mean.
+    /// The registry.
     pub registry: Registry,
-    /// What is served; replaced as a whole when that changes.
+    /// The served resources; replaced as a whole when they change.
     pub catalog: RwLock<Arc<Catalog>>,
-    /// What other servers serve.
+    /// The aggregated APIs.
     pub aggregator: Aggregator,
     pub tokens: Tokens,
-    /// Made when it is first needed: gathering randomness takes a while.
+    /// Generated on first use: collecting randomness takes a while.
     pub service_account_keys: OnceLock<ServiceAccountKeys>,
-    /// Who issues the tokens of service accounts; others are accepted as well. Never empty.
+    /// The issuers of service account tokens: the first issues, all are accepted. Never empty.
     pub issuers: Vec<String>,
-    /// The names the server answers to.
+    /// The host names of the server.
     pub hosts: Vec<String>,
-    /// Where clients are told to come: `127.0.0.1:6443`.
+    /// The address announced to clients: `127.0.0.1:6443`.
     pub address: String,
-    /// Whether faults can be asked for over the wire.
+    /// True if faults can be injected over HTTP.
     pub debug_endpoints: bool,
-    /// When the server began to serve.
+    /// The start of the server.
     pub started: Instant,
     pub flow_control: FlowControl,
     pub unwritten: Unwritten,
@@ -57,24 +56,24 @@ pub(crate) struct Shared {
     pub counts: Arc<Counts>,
     pub faults: Arc<Faults>,
     pub write_log: WriteLog,
-    /// What tests may drive over HTTP.
+    /// The state of the testing API.
     #[cfg(feature = "testing")]
     pub testing: Option<Testing>,
     pub metrics: Metrics,
-    /// Cancelled when the server begins to shut down: no new connections, streams end.
+    /// Cancelled when the server begins to shut down: new connections are refused, streams end.
     pub draining: CancellationToken,
-    /// Everything that runs on behalf of a connection; the listener waits for it.
+    /// All tasks of connections; the listener waits for them.
     pub tasks: TaskTracker,
 }
 
 impl Shared {
-    /// Whom a token speaks of that this server has issued itself, for one of these audiences.
+    /// The user of a token that this server issued for one of these audiences.
     pub(crate) async fn issued_to(&self, token: &str, audiences: &[&str]) -> Option<User> {
         let (user, _) = self.issued_for(token, audiences).await?;
         Some(user)
     }
 
-    /// As [`Shared::issued_to`], with those of the audiences that the token is meant for, in their order.
+    /// Like [`Shared::issued_to`], with the audiences that match, in order.
     pub(crate) async fn issued_for<'a>(
         &self,
         token: &str,
@@ -87,13 +86,13 @@ impl Shared {
         Some((user, meant))
     }
 
-    /// The keys behind tokens, made when they are first needed.
+    /// The keys of tokens, generated on first use.
     pub(crate) fn service_account_keys(&self) -> &ServiceAccountKeys {
         self.service_account_keys.get_or_init(ServiceAccountKeys::random)
     }
 
-    /// True if tests may move the time of this server. Its peers live in real time, so how long they may stay silent is then
-    /// not limited: an hour that passes in a moment would end their connections.
+    /// True if tests may move the clock. Peers live in real time, so their silence limits are then disabled: an hour
+    /// that passes in a moment would close their connections.
     pub(crate) fn is_moved_in_time(&self) -> bool {
         #[cfg(feature = "testing")]
         return self.testing.is_some();
@@ -101,18 +100,17 @@ impl Shared {
         false
     }
 
-    /// Who issues tokens.
+    /// The issuer of tokens.
     pub(crate) fn issuer(&self) -> &str {
         &self.issuers[0]
     }
 
-    /// Whom tokens must be meant for that are shown to this server: its issuers, as in Kubernetes.
+    /// The accepted audiences of tokens: the issuers, as in Kubernetes.
     pub(crate) fn audiences(&self) -> Vec<&str> {
         self.issuers.iter().map(String::as_str).collect()
     }
 
-    /// What is served now. When custom kinds or aggregated APIs have come or
-    /// gone since it was asked for last, it is put together anew.
+    /// The current catalog; rebuilt if custom kinds or aggregated APIs have changed.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         let catalog = self
             .catalog
@@ -135,7 +133,8 @@ impl Shared {
         catalog
     }
 
-    /// How the server is. Storage is well if it answers a read, whatever the answer, and would take a write.
+    /// The health of the server. Storage is healthy if a read is answered, with any result, and a write would be
+    /// accepted.
     pub(crate) async fn health(&self) -> Health {
         let store = self.registry.store();
         let read = tokio::time::timeout(HEALTH_PATIENCE, store.get(HEALTH_KEY, None)).await;

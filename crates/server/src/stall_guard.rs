@@ -1,6 +1,6 @@
-//! A connection whose client must keep taking what it is sent.
+//! Limits the time a client may not read.
 //!
-//! Without this, a client that stops reading would hold its answers in memory for as long as it likes.
+//! Without it, a client that stops reading would keep its responses in memory indefinitely.
 
 use std::io;
 use std::pin::Pin;
@@ -10,10 +10,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Fails a write that could not move for too long.
+/// Fails a write that makes no progress for too long.
 pub(crate) struct StallGuard<IO> {
     io: IO,
-    /// How long that is; `None` is for ever.
+    /// `None`: no limit.
     timeout: Option<Duration>,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
@@ -28,7 +28,7 @@ impl<IO> StallGuard<IO> {
         }
     }
 
-    /// Passes on what came of a write, or fails it once it has waited too long.
+    /// Passes on the result of a write, or fails it after the limit.
     fn watch<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.waiting = None;
@@ -97,7 +97,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_stops_reading_is_given_up() {
+    async fn a_client_that_stops_reading_is_disconnected() {
         let (mut client, server) = tokio::io::duplex(4);
         let mut server = StallGuard::new(server, Some(Duration::from_secs(60)));
         server.write_all(b"1234").await.unwrap();

@@ -1,7 +1,6 @@
-//! A `Status` as bytes, in every encoding a client may ask errors in.
+//! Encodes a `Status` in every format of errors.
 //!
-//! Errors are written here without the help of the schema, so that nothing that can fail stands between a
-//! failure and its report.
+//! Written without the schema, so that reporting an error cannot fail.
 
 use bytes::Bytes;
 use watchkeeper_meta::{Outcome, Status, StatusCause, StatusDetails};
@@ -14,7 +13,7 @@ use crate::respond::to_json;
 /// The first bytes of every protobuf document.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Writes a `Status`.
+/// Encodes a `Status`.
 pub(crate) fn encode(status: &Status, encoding: Format) -> Bytes {
     match encoding {
         Format::Json => to_json(status).into(),
@@ -40,7 +39,7 @@ fn protobuf(status: &Status) -> Vec<u8> {
     out
 }
 
-/// Go writes every field that is not a pointer, even when it is empty.
+/// Go encodes every field that is not a pointer, even if it is empty.
 fn put_status(out: &mut Vec<u8>, status: &Status) {
     put_message(out, 1, |out| {
         put_text(out, 1, "");
@@ -99,8 +98,8 @@ fn put_message(out: &mut Vec<u8>, number: u32, write: impl FnOnce(&mut Vec<u8>))
     put_bytes(out, number, &message);
 }
 
-/// Text that a browser would take for markup is written as escapes, as Go does. Such characters stand only
-/// inside JSON texts, so the whole document can be treated alike.
+/// Escapes markup characters, as Go does. They occur only inside JSON strings, so the whole document can be
+/// processed.
 pub(crate) fn escape_markup(json: String) -> String {
     if !json.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
         return json;
@@ -126,9 +125,9 @@ mod tests {
     use base64::engine::general_purpose::STANDARD;
     use watchkeeper_meta::GroupResource;
 
-    /// What a real server answered for the same failure.
+    /// The response of a real server for the same failure.
     #[test]
-    fn protobuf_is_what_a_real_server_writes() {
+    fn protobuf_equals_that_of_a_real_server() {
         let status = Status::not_found(&GroupResource::new("", "configmaps"), "zz");
         let recorded = "azhzAAoMCgJ2MRIGU3RhdHVzElEKBgoAEgAaABIHRmFpbHVyZRoZY29uZmlnbWFwcyAienoiIG5vdCBmb3VuZCIITm90\
                         Rm91bmQqFgoCenoSABoKY29uZmlnbWFwcygAMgAwlAMaACIA";

@@ -1,5 +1,4 @@
-//! A stream of events on its way out: frames in, frames out, until the source ends, the server drains, or a
-//! fault says otherwise.
+//! A stream of events: passes on frames until the source ends, the server drains, or a fault ends it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,33 +16,33 @@ use crate::body::{FrameStream, StreamCut};
 use crate::faults::{Faults, Flow, Requester};
 use crate::request_info::RequestInfo;
 
-/// A stream that faults know of, until it goes.
+/// A stream registered for fault injection, until it is dropped.
 pub(crate) struct Opened {
     flow: watch::Receiver<Flow>,
     registration: Registration,
 }
 
 impl Opened {
-    /// Makes a stream known.
+    /// Registers a stream.
     pub(crate) fn new(faults: Arc<Faults>, requester: Requester, info: RequestInfo) -> Self {
         let (id, flow) = faults.open_stream(requester, info);
         let registration = Registration { id, faults };
         Self { flow, registration }
     }
 
-    /// The number under which faults know the stream.
+    /// The number of the stream.
     pub(crate) fn id(&self) -> u64 {
         self.registration.id
     }
 
-    /// Tells whether frames leave as they come. A fault that holds each of them back must get each by itself.
+    /// True while frames are sent at once. A fault that delays each frame must receive them one by one.
     pub(crate) fn is_running(&self) -> impl Fn() -> bool + Send + 'static {
         let flow = self.flow.clone();
         move || *flow.borrow() == Flow::Running
     }
 }
 
-/// Sends a source's frames until it ends, the server drains, or a fault ends it.
+/// Sends the frames of a source until it ends, the server drains, or a fault ends it.
 pub(crate) fn guarded(
     source: impl Stream<Item = Bytes> + Send + 'static,
     opened: Opened,
@@ -60,7 +59,7 @@ pub(crate) fn guarded(
     })
 }
 
-/// Each change of a stream's flow.
+/// The changes of a stream's flow.
 fn follow(flow: watch::Receiver<Flow>) -> impl Stream<Item = Flow> + Send {
     futures_util::stream::unfold(flow, |mut flow| async move {
         flow.changed().await.ok()?;
@@ -73,15 +72,15 @@ struct Guarded<F> {
     source: Pin<Box<dyn Stream<Item = Bytes> + Send>>,
     flow: Pin<Box<F>>,
     state: Flow,
-    /// A frame that is being held back.
+    /// A delayed frame.
     held: Option<(Bytes, Pin<Box<Sleep>>)>,
-    /// Whether the stream breaks off with the next poll.
+    /// True if the stream is cut with the next poll.
     is_parting: bool,
     drain: Pin<Box<WaitForCancellationFutureOwned>>,
     _registration: Registration,
 }
 
-/// Takes the stream off the list of open ones when it goes.
+/// Unregisters the stream when it is dropped.
 struct Registration {
     id: u64,
     faults: Arc<Faults>,
@@ -103,7 +102,7 @@ impl<F: Stream<Item = Flow>> Stream for Guarded<F> {
         }
         let draining = this.drain.as_mut().poll(context).is_ready();
         match this.state {
-            // HTTP/2 drops what has not left when a stream is reset: the connection gets a turn to send it.
+            // HTTP/2 drops pending bytes when a stream is reset: the connection first gets a turn to send them.
             Flow::Cut if !std::mem::replace(&mut this.is_parting, true) => {
                 context.waker().wake_by_ref();
                 Poll::Pending
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_whose_frames_are_held_back_takes_each_by_itself() {
+    fn a_delayed_stream_takes_frames_one_by_one() {
         let faults = Arc::new(Faults::default());
         let info = RequestInfo::read(&Method::GET, "/api/v1/pods", "watch=1");
         let opened = Opened::new(faults.clone(), Requester::default(), info);

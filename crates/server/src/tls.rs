@@ -1,11 +1,11 @@
-//! TLS of the listener: the certificate it shows, and whose client certificates it takes.
+//! TLS of the listener: its certificate, and the client certificates it accepts.
 //!
 //! ```text
-//! own authority, files ▶ ListenerTls ─ next connection ─▶ Tls ▶ handshake ▶ Peer: who the client certificate speaks of
+//! own authority, files ▶ ListenerTls ─ next connection ─▶ Tls ▶ handshake ▶ Peer: the user of the client certificate
 //! ```
 //!
-//! Files are looked at whenever a connection comes. If one has changed, that connection is the first to meet the new
-//! certificates; if they cannot be used, the old ones stay in use and the log says why.
+//! Files are checked whenever a connection arrives. After a change, that connection is the first with the new
+//! certificates; if they are invalid, the old ones stay in use and the error is logged.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use crate::filter::Peer;
 use crate::front_proxy::FrontProxy;
 use crate::identity_files::{IdentityFiles, certificates, private_key};
 
-/// TLS for connections to come.
+/// The TLS configuration for new connections.
 pub(crate) struct ListenerTls {
-    /// The server's own authority, whose client certificates are always taken.
+    /// The server's authority, whose client certificates are always accepted.
     authority: CertificateDer<'static>,
-    /// What is shown if no files say otherwise.
+    /// The certificate used if no files are configured.
     own: Option<Serving>,
     files: IdentityFiles,
     loaded: Mutex<Loaded>,
@@ -41,20 +41,20 @@ struct Loaded {
     tls: Arc<Tls>,
 }
 
-/// What tells a changed file: when it was written, its size, and which file it is; `None` if it is not there.
+/// The identity of a file's content: modification time, size and inode; `None` if it does not exist.
 type Stamp = Option<(SystemTime, u64, u64)>;
 
-/// TLS for one connection.
+/// The TLS configuration of one connection.
 pub(crate) struct Tls {
     pub(crate) acceptor: TlsAcceptor,
     clients: Arc<ClientVerifier>,
     front_proxy: Option<Arc<FrontProxy>>,
-    /// What is shown, if it is from a file.
+    /// The certificate, if it comes from a file.
     given: Option<CertificateDer<'static>>,
 }
 
 impl ListenerTls {
-    /// Shows what the files hold, or else a certificate of the authority for these names.
+    /// Uses the files, or else a certificate of the authority for these names.
     pub(crate) fn new(
         authority: &Authority,
         names: &[String],
@@ -74,7 +74,7 @@ impl ListenerTls {
         })
     }
 
-    /// What the next connection meets.
+    /// The configuration for the next connection.
     pub(crate) fn current(&self) -> Arc<Tls> {
         let mut loaded = self.loaded.lock();
         let stamps: Vec<Stamp> = self.files.rotating().map(stamp).collect();
@@ -122,7 +122,7 @@ impl Tls {
         })
     }
 
-    /// Who is at the other end, by the verified chain they have shown, leaf first; nobody known if they have shown none.
+    /// The peer of a verified chain, leaf first; anonymous without one.
     pub(crate) fn peer(&self, chain: Option<&[CertificateDer<'_>]>) -> Peer {
         let unknown = Peer {
             shown: self.given.clone(),
@@ -140,7 +140,7 @@ impl Tls {
             let name = named.as_ref().map(|user| user.name.as_str());
             is_proxy && proxy.allows(name.unwrap_or_default())
         });
-        // Without an authority of proxies, the handshake has asked the authority of users already.
+        // Without an authority of proxies, the handshake has verified the user's certificate already.
         let is_user = self.clients.proxies.is_none() || accepts(&self.clients.users);
         Peer {
             certified: named.filter(|_| is_user),
@@ -150,7 +150,7 @@ impl Tls {
     }
 }
 
-/// Takes certificates of users and of proxies, and connections without one.
+/// Accepts certificates of users and of proxies, and connections without one.
 #[derive(Debug)]
 struct ClientVerifier {
     users: Arc<dyn ClientCertVerifier>,

@@ -1,7 +1,7 @@
-//! Bearer tokens: which text stands for which user.
+//! Bearer tokens and their users.
 //!
-//! Tokens are kept as hashes only. A token is looked up by its hash, so neither the time of an answer nor a core
-//! dump tells how close a guess was.
+//! Only hashes of tokens are kept. A token is looked up by its hash, so neither the response time nor a core dump
+//! reveals how close a guess was.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,10 +13,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use watchkeeper_registry::user::{MASTERS, User};
 
-/// A token file larger than this is refused: it is read into memory whole.
+/// The limit on the size of a token file, which is read into memory.
 const MAX_TOKEN_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The bytes of randomness in a made token.
+/// The bytes of randomness in a generated token.
 const TOKEN_BYTES: usize = 32;
 
 /// A secret text; it prints as `[redacted]`.
@@ -24,21 +24,21 @@ const TOKEN_BYTES: usize = 32;
 pub struct Token(String);
 
 impl Token {
-    /// Takes a text that stands for a user.
+    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Makes a token nobody can guess.
+    /// Generates a random token.
     pub fn random() -> Self {
-        // Straight from the system: the generator that TLS brings along takes many milliseconds to get going, which
-        // a server without a port need not spend.
+        // Directly from the operating system: the generator of the TLS library takes many milliseconds to start,
+        // which a server without a port should not spend.
         let mut bytes = [0; TOKEN_BYTES];
         getrandom::fill(&mut bytes).expect("the system has a source of randomness");
         Self(URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    /// The text itself, for those who must send it.
+    /// The text, for sending it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -63,7 +63,7 @@ impl fmt::Debug for Tokens {
     }
 }
 
-/// Why a token file was refused.
+/// The reason a token file is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {
     /// The file cannot be read.
@@ -71,10 +71,10 @@ pub enum TokenFileError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error.
         source: std::io::Error,
     },
-    /// The file is larger than any token file should be.
+    /// The file exceeds the limit.
     #[error("token file {} has {bytes} bytes, more than {MAX_TOKEN_FILE_BYTES}", path.display())]
     TooLarge {
         /// The file.
@@ -82,29 +82,29 @@ pub enum TokenFileError {
         /// Its size.
         bytes: u64,
     },
-    /// A line that does not name a token, a user and a uid.
+    /// A line without token, user and uid.
     #[error("line {line}: {problem}")]
     Line {
-        /// Counted from 1.
+        /// From 1.
         line: usize,
-        /// What is wrong with it; never the token itself.
+        /// The error; never the token itself.
         problem: &'static str,
     },
 }
 
 impl Tokens {
-    /// Adds a token; a token that was there already now stands for the new user.
+    /// Adds a token, replacing the user of an existing one.
     pub fn add(&mut self, token: &Token, user: User) {
         self.users.insert(hash(token.reveal()), user);
     }
 
-    /// Adds a token for a user who may do everything.
+    /// Adds a token for the administrator.
     pub fn add_admin(&mut self, token: &Token) {
         let user = User::authenticated("admin", "admin", vec![MASTERS.to_owned()]);
         self.add(token, user);
     }
 
-    /// Adds the tokens of a file in kube-apiserver's form: `token,user,uid,"group1,group2"`, the last optional.
+    /// Adds the tokens of a file in kube-apiserver's format: `token,user,uid,"group1,group2"`, the groups optional.
     pub fn add_file(&mut self, path: &Path) -> Result<(), TokenFileError> {
         let read_error = |source| TokenFileError::Read {
             path: path.to_owned(),
@@ -118,7 +118,7 @@ impl Tokens {
         self.add_csv(&std::fs::read_to_string(path).map_err(read_error)?)
     }
 
-    /// Adds the tokens of a text in that form.
+    /// Adds the tokens of a text in that format.
     pub fn add_csv(&mut self, text: &str) -> Result<(), TokenFileError> {
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
@@ -135,12 +135,12 @@ impl Tokens {
         Ok(())
     }
 
-    /// Whom a token stands for.
+    /// The user of a token.
     pub fn user(&self, token: &str) -> Option<&User> {
         self.users.get(&hash(token))
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.users.is_empty()
     }
@@ -165,7 +165,7 @@ fn parse_line(line: &str) -> Result<(Token, User), &'static str> {
     Ok((Token::new(token.clone()), user))
 }
 
-/// The fields of one line; a field in double quotes may hold commas and, doubled, quotes.
+/// The fields of a line; a quoted field may contain commas and doubled quotes.
 fn split_csv(line: &str) -> Result<Vec<String>, &'static str> {
     let mut fields = vec![String::new()];
     let mut quoted = false;

@@ -1,11 +1,11 @@
-//! Answers that are not written yet. Each keeps its seat and its deadline until its last byte has gone to the connection.
+//! Responses that are not completely written yet. Each keeps its seat and its deadline until its last byte is handed
+//! to the connection.
 //!
-//! A client that reads slowly, or opens no window for an HTTP/2 stream, makes the server hold the answer. So the answer
-//! counts as in flight until then. An answer in pieces that is late is cut off at its next piece. If even that does not
-//! happen, because nobody asks for the piece, or because HTTP/2 has all the bytes already, the connection is closed:
-//! there is no way to take bytes back from one stream of it.
+//! A client that reads slowly, or opens no HTTP/2 window, makes the server hold the response, so it counts as in
+//! flight. A late response in pieces is cut at its next piece. If no piece is requested, or HTTP/2 has all bytes
+//! already, the connection is closed: bytes cannot be taken back from one of its streams.
 //!
-//! One task sees to all late answers of a server. It exists while there are answers.
+//! One task handles all late responses of a server. It exists while there are responses.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use crate::hangup::Hangup;
 use crate::limits::LATE_ANSWER_GRACE;
 use crate::respond::Answer;
 
-/// The unwritten answers of a server. Clones share them.
+/// The unwritten responses of a server. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unwritten(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     answers: Mutex<Answers>,
-    /// Told when an answer has to be seen to before all others.
+    /// Notified when a response has an earlier deadline than all others.
     sooner: Notify,
 }
 
@@ -41,38 +41,38 @@ struct Answers {
     is_seen_to: bool,
 }
 
-/// When an answer is late for good, and a number that tells answers apart.
+/// The time at which a response is too late, and a number that makes it unique.
 type Key = (Instant, u64);
 
-/// What an unwritten answer keeps.
+/// The resources held by an unwritten response.
 #[derive(Debug)]
 struct Held {
-    /// Given back when the answer is written.
+    /// Released when the response is written.
     _seat: Option<Seat>,
-    /// Whom to leave if it is late; `None` if it only loses its seat.
+    /// The connection to close if it is late; `None` if it only loses its seat.
     peer: Option<Hangup>,
 }
 
-/// How an answer is to be held.
+/// The terms on which a response is held.
 pub(crate) struct Terms {
     pub seat: Option<Seat>,
-    /// `None` if the answer has all the time there is.
+    /// `None` without a limit.
     pub deadline: Option<Instant>,
     pub peer: Hangup,
 }
 
-/// Something of an answer that is not written. When the last of it goes, the answer is.
+/// A part of a response that is not written. When the last one is dropped, the response is written.
 #[derive(Debug)]
 pub(crate) struct Token {
     unwritten: Unwritten,
-    /// The seat of an answer that has all the time there is.
+    /// The seat of a response without a limit.
     _seat: Option<Seat>,
     key: Option<Key>,
 }
 
 impl Unwritten {
-    /// An answer that keeps its seat and its deadline until it is written. A stream keeps them until it has nothing more
-    /// to tell for the moment, and is not cut off.
+    /// Holds the seat and deadline of a response until it is written. A stream holds them until it has sent all
+    /// available events, and is not cut.
     pub(crate) fn hold(
         &self,
         answer: Answer,
@@ -134,7 +134,7 @@ impl Unwritten {
         match is_seen_to {
             false => {
                 let (unwritten, draining) = (self.clone(), draining.clone());
-                // Whoever shuts the server down has a limit of their own for answers.
+                // Shutdown has its own limit.
                 let task = async move {
                     draining
                         .run_until_cancelled(unwritten.see_to_late_answers())
@@ -161,7 +161,7 @@ impl Unwritten {
         }
     }
 
-    /// When somebody has to be seen to next; `None` ends the task.
+    /// The next deadline; `None` ends the task.
     fn next_deadline(&self) -> Option<Instant> {
         let mut answers = self.0.answers.lock();
         let first = answers
@@ -190,12 +190,12 @@ impl Drop for Token {
         let held = self
             .key
             .and_then(|key| self.unwritten.0.answers.lock().by_deadline.remove(&key));
-        // Its seat goes to others, without the lock.
+        // Releases the seat without holding the lock.
         drop(held);
     }
 }
 
-/// Bytes of an answer.
+/// Bytes of a response.
 struct Piece<T> {
     bytes: Bytes,
     _token: T,
@@ -207,7 +207,7 @@ impl<T> AsRef<[u8]> for Piece<T> {
     }
 }
 
-/// The pieces of an answer that end when it is late.
+/// The pieces of a response, which end when it is late.
 struct HeldPieces {
     /// `None` once it was late.
     pieces: Option<Pieces>,

@@ -1,33 +1,33 @@
-//! The words for what a request wants done.
+//! The verbs of the resource API.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A verb of the resource API, as discovery lists it and authorization rules name it.
+/// A verb, as in discovery and authorization rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
-    /// Store a new object.
+    /// Create an object.
     Create,
-    /// Remove one object.
+    /// Delete an object.
     Delete,
-    /// Remove every object of a selection.
+    /// Delete all selected objects.
     DeleteCollection,
     /// Read one object.
     Get,
-    /// Read a selection.
+    /// Read all selected objects.
     List,
-    /// Change parts of one object.
+    /// Change parts of an object.
     Patch,
-    /// Replace one object.
+    /// Replace an object.
     Update,
-    /// Follow a selection.
+    /// Watch the selected objects.
     Watch,
 }
 
 impl Verb {
-    /// The word on the wire.
+    /// The verb on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -41,7 +41,7 @@ impl Verb {
         }
     }
 
-    /// Reads the word; `None` for words that are no verb of the resource API.
+    /// Parses a verb; `None` if it is unknown.
     pub fn parse(word: &str) -> Option<Self> {
         use Verb::*;
         [Create, Delete, DeleteCollection, Get, List, Patch, Update, Watch]
@@ -49,7 +49,7 @@ impl Verb {
             .find(|verb| verb.as_str() == word)
     }
 
-    /// Whether the verb changes what is stored: such requests have a limit of their own.
+    /// True if the verb changes stored objects.
     pub const fn is_mutating(self) -> bool {
         !matches!(self, Self::Get | Self::List | Self::Watch)
     }

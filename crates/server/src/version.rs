@@ -1,11 +1,11 @@
-//! `/version`: which Kubernetes this server behaves like, and what it really is.
+//! `/version`: the emulated Kubernetes version, and the actual program.
 
 use serde::Serialize;
 
-/// The version of Kubernetes whose behaviour is followed.
+/// The Kubernetes version whose behaviour is followed.
 pub(crate) const KUBERNETES_MINOR: &str = "37";
 
-/// The version clients are told. They parse it as a semantic version; what follows the plus says who really answers.
+/// The reported version, a semantic version; the build metadata names the actual server.
 pub const KUBERNETES_VERSION: &str = concat!("v1.37.0+watchkeeper-", env!("CARGO_PKG_VERSION"));
 
 /// The body of `/version`.
@@ -47,7 +47,7 @@ impl Version {
     }
 }
 
-/// Go's name of the processor, which clients know.
+/// Go's name of the processor architecture.
 fn platform_name() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -1,14 +1,13 @@
-//! Carries reviews to webhooks, over HTTPS and HTTP/1.1.
+//! The webhook transport: sends reviews over HTTPS and HTTP/1.1.
 //!
 //! ```text
-//! review ─▶ a connection that waits, or a new one (dial, TLS) ─▶ POST ─▶ answer ─▶ the connection waits again
+//! review ─▶ an idle connection, or a new one (dial, TLS) ─▶ POST ─▶ response ─▶ the connection is idle again
 //! ```
 //!
-//! A connection is driven only while a call is under way: between calls nothing runs on behalf of webhooks, and nothing
-//! of them is left when the server is gone. That the other side has closed a connection is noticed by the next call,
-//! which then makes another.
+//! A connection is driven only during a call: between calls no task runs for webhooks, and none remains after
+//! shutdown. A connection closed by the webhook is detected by the next call, which opens another.
 //!
-//! A webhook may send its caller elsewhere, as Go's client follows: 307 and 308 ask for the same question there.
+//! Redirects 307 and 308 are followed, as Go's client does.
 
 mod connection;
 
@@ -33,10 +32,10 @@ use crate::limits::{
 };
 use crate::outgoing::{Trust, connector};
 
-/// How a Kubernetes server names itself to webhooks.
+/// The user agent of a Kubernetes server's admission webhooks.
 const AGENT: &str = "kube-apiserver-admission";
 const HTTPS: u16 = 443;
-/// How often a webhook may send its caller elsewhere, as Go's client.
+/// The limit on redirects, as in Go's client.
 const MAX_REDIRECTS: usize = 10;
 
 /// The connections to webhooks.
@@ -45,27 +44,27 @@ pub(crate) struct Webhooks {
     known: Mutex<HashMap<Peer, Known>>,
 }
 
-/// Whom a connection leads to. Connections are shared by calls that trust the same authorities.
+/// The peer of a connection. Calls with equal certificate authorities share connections.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Peer {
-    /// Whom the certificate must name.
+    /// The name expected in the certificate.
     host: String,
-    /// Where to connect, with a port.
+    /// The address, with port.
     address: String,
     authorities: Option<Vec<u8>>,
 }
 
-/// What is kept for the next call.
+/// The state kept for the next call.
 struct Known {
     tls: TlsConnector,
-    /// Those that wait, and since when.
+    /// The idle connections, and since when.
     waiting: Vec<(Connection, Instant)>,
 }
 
-/// Why a webhook could not be asked.
+/// The reason a call failed.
 #[derive(Debug, thiserror::Error)]
 enum CallError {
-    /// As Go's HTTP client says it.
+    /// With the text of Go's HTTP client.
     #[error("Post {url:?}: {why}")]
     Unanswered { url: String, why: String },
     #[error("unable to load root certificates: {0}")]
@@ -74,7 +73,7 @@ enum CallError {
     Refused(Box<Status>),
 }
 
-/// Why there is no answer.
+/// The reason there is no response.
 enum Failed {
     Authorities(String),
     Unanswered(String),
@@ -93,7 +92,7 @@ tokio::task_local! {
     static UNREACHABLE: ();
 }
 
-/// Runs a future for which no webhook can be reached: nobody listens where they should be.
+/// Runs a future during which no webhook can be reached: connections are refused.
 pub(crate) async fn unreachable<F: Future>(future: F) -> F::Output {
     UNREACHABLE.scope((), future).await
 }
@@ -110,7 +109,7 @@ impl Webhooks {
             .map_err(|_| unanswered("the URL cannot be read".to_owned()))?;
         let peer = Peer::of(&uri, call.address, call.authorities);
         if UNREACHABLE.try_with(|()| ()).is_ok() {
-            // As Go's HTTP client says it.
+            // With the text of Go's HTTP client.
             let why = format!("dial tcp {}: connect: connection refused", peer.address);
             return Err(unanswered(why));
         }
@@ -121,14 +120,14 @@ impl Webhooks {
             Failed::Authorities(why) => CallError::Authorities(why),
             Failed::Unanswered(why) => unanswered(why),
         })?;
-        // As client-go.
+        // As in client-go.
         match (200..=206).contains(&answer.status.as_u16()) {
             true => Ok(answer.body),
             false => Err(CallError::Refused(Box::new(refused(answer.status, &answer.body)))),
         }
     }
 
-    /// Asks, and asks again where the answer says.
+    /// Calls, and follows redirects.
     async fn follow(&self, call: &WebhookCall<'_>, mut uri: Uri, mut peer: Peer) -> Result<Answer, Failed> {
         for _ in 0..=MAX_REDIRECTS {
             let tls = self.tls(&peer).map_err(Failed::Authorities)?;
@@ -137,7 +136,7 @@ impl Webhooks {
             let Some(next) = answer.redirect(&uri) else {
                 return Ok(answer);
             };
-            // Who stands in for the host of the URL does not for another.
+            // The given address applies only to the URL's own host.
             let address = call.address.filter(|_| next.authority() == uri.authority());
             peer = Peer::of(&next, address, call.authorities);
             uri = next;
@@ -146,7 +145,7 @@ impl Webhooks {
         Err(Failed::Unanswered(why))
     }
 
-    /// Asks on a connection that waits; if that was closed meanwhile, or there is none, on a new one.
+    /// Calls on an idle connection; if it was closed meanwhile, or there is none, on a new one.
     async fn ask(&self, peer: &Peer, tls: &TlsConnector, uri: &Uri, body: &Bytes) -> Result<Answer, String> {
         if let Some(mut connection) = self.take_waiting(peer)
             && let Ok(answer) = connection.ask(request(uri, body)).await
@@ -160,7 +159,7 @@ impl Webhooks {
         Ok(answer)
     }
 
-    /// How to trust a peer, worked out once.
+    /// The TLS connector of a peer, created once.
     fn tls(&self, peer: &Peer) -> Result<TlsConnector, String> {
         if let Some(known) = self.known.lock().get(peer) {
             return Ok(known.tls.clone());
@@ -240,7 +239,7 @@ fn request(uri: &Uri, body: &Bytes) -> Request<Full<Bytes>> {
     request
 }
 
-/// What an answer says that is none.
+/// The error of an unsuccessful response.
 fn refused(status: StatusCode, body: &[u8]) -> Status {
     let body = &body[..body.len().min(MAX_QUOTED_WEBHOOK_BYTES)];
     let text = String::from_utf8_lossy(body);

@@ -1,11 +1,11 @@
-//! Who has written what: every write that came over HTTP, with what it changed.
+//! The write log: every write over HTTP, with its changes.
 //!
 //! ```text
-//! request ▶ handler ▶ store ─ changes ─▶ log ─ read ─▶ Writes: who, what, and the difference
+//! request ▶ handler ▶ store ─ changes ─▶ log ─ read ─▶ Writes: user, object, difference
 //! ```
 //!
-//! The log keeps references to what the store holds anyway, and works out the difference when somebody asks. A write
-//! that changed nothing is in it as well: a controller that sends one with every reconcile is not at rest.
+//! The log keeps references to the store's values, and computes differences on demand. No-op writes are logged too: a
+//! controller that sends one with every reconcile is not idle.
 
 mod difference;
 
@@ -30,98 +30,98 @@ use crate::request_info::{RequestInfo, ResourceInfo};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Write {
-    /// When, by the clock of the server.
+    /// The time, by the server's clock.
     pub at: Time,
-    /// The name of the user who wrote.
+    /// The user.
     pub user: String,
-    /// The program.
+    /// The `User-Agent`.
     pub user_agent: String,
-    /// What was to be done.
+    /// The verb.
     pub verb: String,
     /// The kind of the object.
     pub kind: String,
-    /// The part of the object that was written: `status`, `scale`; usually empty.
+    /// The subresource: `status`, `scale`; usually empty.
     pub subresource: String,
-    /// The namespace; empty for objects of the cluster.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// The version that was replaced; `None` if there was none, or if nothing changed.
+    /// The replaced version; `None` if there was none, or for a no-op write.
     pub previous: Option<u64>,
-    /// The version that the object got; `None` if nothing changed.
+    /// The new version; `None` for a no-op write.
     pub revision: Option<u64>,
-    /// What became of the object.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// What became of an object that was written.
+/// The outcome of a write.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
-    /// It is new: this is it.
+    /// Created, with this state.
     Created(Value),
-    /// These fields differ. Managed fields are left out.
+    /// These fields changed, without managed fields.
     Changed(Vec<FieldChange>),
-    /// It is gone: this was it.
+    /// Deleted; this was the last state.
     Deleted(Value),
-    /// It is as it was.
+    /// A no-op write.
     Unchanged,
 }
 
-/// Writes in their order. It prints as a line for each.
+/// Writes in order. It prints one per line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Writes(pub Vec<Write>);
 
-/// What an observer is told of requests.
+/// A notification of an observer.
 #[derive(Clone, Copy, Debug)]
 pub enum Observed<'a> {
-    /// A request, reads included, is about to be handled. What the observer returns is ignored.
+    /// A request, reads included, is about to be handled. The return value is ignored.
     Asked {
-        /// The name of the user who asks.
+        /// The user.
         user: &'a str,
-        /// What is asked for.
+        /// The request.
         request: &'a RequestInfo,
     },
-    /// A write was done; its answer has not left yet.
+    /// A write is done; its response is not sent yet.
     Done(&'a Write),
-    /// A write was refused by the server itself, not by a planned fault.
+    /// A write was rejected by the server itself, not by an injected fault.
     Refused {
-        /// The name of the user who asked.
+        /// The user.
         user: &'a str,
-        /// What was asked for.
+        /// The request.
         request: &'a RequestInfo,
-        /// Why not.
+        /// The error.
         status: &'a Status,
     },
 }
 
-/// What becomes of the answer to a request to write that somebody has observed.
+/// The fate of the response to an observed write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answering {
     /// It is sent.
     Sent,
-    /// The connection breaks before it.
+    /// The connection is closed before it.
     Lost,
 }
 
 type Observer = Arc<dyn Fn(Observed<'_>) -> Answering + Send + Sync>;
 
-/// The log of one server; it is empty unless the server was asked to keep one.
+/// The log of one server; empty unless it is enabled.
 #[derive(Default)]
 pub(crate) struct WriteLog {
     noted: Option<Mutex<VecDeque<Noted>>>,
     observer: Mutex<Option<Observer>>,
 }
 
-/// A write as it is kept.
+/// A logged write.
 #[derive(Clone, Debug)]
 struct Noted {
     at: Time,
     requester: Requester,
     verb: String,
     resource: ResourceInfo,
-    /// The kind that was asked for; a change may be one of another kind.
+    /// The kind in the request; a change may be of another kind.
     kind: String,
     change: Option<Arc<Change>>,
 }
@@ -134,17 +134,17 @@ impl WriteLog {
         }
     }
 
-    /// Whether the writes of a request are wanted.
+    /// True if the writes of a request are logged.
     pub(crate) fn wants(&self, info: &RequestInfo) -> bool {
         self.noted.is_some() && info.resource.is_some() && info.is_mutating()
     }
 
-    /// Replaces the observer of requests.
+    /// Replaces the observer.
     pub(crate) fn observe(&self, observer: Option<Observer>) {
         *self.observer.lock() = observer;
     }
 
-    /// Tells the observer that a request is about to be handled.
+    /// Notifies the observer of a request.
     pub(crate) fn asked(&self, user: &str, request: &RequestInfo) {
         if self.noted.is_none() {
             return;
@@ -155,7 +155,7 @@ impl WriteLog {
         }
     }
 
-    /// Tells the observer that a request was refused.
+    /// Notifies the observer of a rejected request.
     pub(crate) fn refused(&self, user: &str, request: &RequestInfo, status: &Status) -> Answering {
         let observer = self.observer.lock().clone();
         let refused = Observed::Refused {
@@ -166,7 +166,7 @@ impl WriteLog {
         observer.map_or(Answering::Sent, |observer| observer(refused))
     }
 
-    /// Notes what a request changed. One that was to change an object and did not is noted too, if it succeeded.
+    /// Logs the changes of a request. A successful no-op write is logged too.
     pub(crate) fn note(
         &self,
         requester: Requester,
@@ -179,7 +179,7 @@ impl WriteLog {
         let (Some(noted), Some(resource)) = (&self.noted, &info.resource) else {
             return answering;
         };
-        // Reviews and tokens are created, too, and change nothing by nature.
+        // Reviews and tokens are created too, and change nothing.
         let may_be_unchanged = succeeded && info.verb != Verb::Create.as_str();
         let unchanged = (changes.is_empty() && may_be_unchanged).then_some(None);
         let at = Clock.now();
@@ -215,7 +215,7 @@ impl WriteLog {
     }
 }
 
-/// Notes a write. The oldest is forgotten if there are too many.
+/// Logs a write. Beyond the limit, the oldest is dropped.
 fn keep(noted: &mut VecDeque<Noted>, write: Noted) {
     if noted.len() >= MAX_LOGGED_WRITES {
         noted.pop_front();
@@ -277,7 +277,7 @@ fn previous(change: &Change) -> Option<u64> {
     previous.map(|(_, revision)| revision.get())
 }
 
-/// What is stored, as a value without managed fields.
+/// The stored object, without managed fields.
 fn object(bytes: &[u8]) -> Option<Value> {
     let mut value = StoredObject::read_any(bytes)?;
     if let Some(metadata) = value["metadata"].as_object_mut() {
@@ -287,37 +287,37 @@ fn object(bytes: &[u8]) -> Option<Value> {
 }
 
 impl Writes {
-    /// Those that changed something.
+    /// Only writes that changed something.
     pub fn effective(mut self) -> Self {
         self.0.retain(|write| write.outcome != Outcome::Unchanged);
         self
     }
 
-    /// Those of one user, or of programs whose `User-Agent` begins with this.
+    /// Only writes of one user, or of programs whose `User-Agent` starts with this.
     pub fn by(mut self, who: &str) -> Self {
         self.0
             .retain(|write| write.user == who || write.user_agent.starts_with(who));
         self
     }
 
-    /// Those of one kind.
+    /// Only writes of one kind.
     pub fn of_kind(mut self, kind: &str) -> Self {
         self.0.retain(|write| write.kind == kind);
         self
     }
 
-    /// Those of one name.
+    /// Only writes of one name.
     pub fn named(mut self, name: &str) -> Self {
         self.0.retain(|write| write.name == name);
         self
     }
 
-    /// How many there are.
+    /// The number of writes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

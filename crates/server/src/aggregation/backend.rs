@@ -1,7 +1,7 @@
 //! The connections to one aggregated API server.
 //!
-//! A connection carries one request at a time and is kept for the next one. Each is driven by a task of the server, which
-//! ends when nobody holds its sender: requests under way finish, connections that wait close when the backend goes.
+//! A connection carries one request at a time and is reused. A task of the server drives it and ends when its sender
+//! is dropped: active requests finish, and idle connections close with the backend.
 
 use bytes::Bytes;
 use http::{Method, Request, Response, request};
@@ -23,26 +23,26 @@ use crate::limits::{
 };
 use crate::outgoing::{Trust, broken, connect, connector};
 
-/// What is sent: the body of a client's request as it comes, or nothing.
+/// The body sent: a client's body as it arrives, or none.
 pub(crate) type OutgoingBody = Either<Incoming, Full<Bytes>>;
 
-/// A way to one aggregated API server.
+/// The connections to one aggregated API server.
 pub(crate) struct Backend {
-    /// Whom the certificate must name: `name.namespace.svc`.
+    /// The name expected in the certificate: `name.namespace.svc`.
     host: String,
     tls: Result<TlsConnector, String>,
     idle: Mutex<Vec<Idle>>,
     tasks: TaskTracker,
 }
 
-/// A connection that waits for a request, or for the end of the last answer.
+/// An idle connection, or one that becomes idle with the end of its last response.
 struct Idle {
     address: String,
     sender: SendRequest<OutgoingBody>,
     since: Instant,
 }
 
-/// An answer that was read to its end.
+/// A response read to its end.
 pub(super) struct Fetched {
     pub(super) status: u16,
     pub(super) body: Bytes,
@@ -63,20 +63,20 @@ impl Backend {
         }
     }
 
-    /// The name by which the server is asked.
+    /// The host name of requests.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
 
-    /// Sends a request to an address and returns as soon as the head of the answer is there. An error is told in the
-    /// words of Go's client.
+    /// Sends a request to an address; returns when the head of the response has arrived. The error has the text of
+    /// Go's client.
     pub(crate) async fn send(
         &self,
         address: &str,
         request: Request<OutgoingBody>,
     ) -> Result<Response<Incoming>, String> {
         let (head, body) = request.into_parts();
-        // A connection that waited may have been closed by now. What can be repeated is.
+        // An idle connection may have been closed meanwhile. A GET without a body is retried.
         let again = (head.method == Method::GET && body.is_end_stream()).then(|| copy(&head));
         let mut request = Request::from_parts(head, body);
         if let Some(mut sender) = self.take_idle(address) {
@@ -96,7 +96,7 @@ impl Backend {
         Ok(self.kept(address, sender, answer))
     }
 
-    /// A document of the server's own, asked for by this server.
+    /// Fetches a document for this server itself.
     pub(super) async fn get(
         &self,
         address: &str,
@@ -128,7 +128,7 @@ impl Backend {
             .await
             .map_err(|error| broken(&error))?;
         self.tasks.spawn(async move {
-            // Whoever waits for an answer is told what became of it.
+            // Requests receive their own errors.
             let _ = connection.with_upgrades().await;
         });
         Ok(sender)
@@ -144,7 +144,7 @@ impl Backend {
         Some(idle.swap_remove(index).sender)
     }
 
-    /// Keeps a connection for the request after the one whose answer has begun. Beyond the limit it closes with that.
+    /// Keeps a connection for the next request, after the current response. Beyond the limit it is closed.
     fn kept(
         &self,
         address: &str,
@@ -162,13 +162,13 @@ impl Backend {
         answer
     }
 
-    /// Closes the connections that wait.
+    /// Closes idle connections.
     pub(crate) fn close(&self) {
         self.idle.lock().clear();
     }
 }
 
-/// A request without a body again.
+/// Copies a request without a body.
 fn copy(head: &request::Parts) -> Request<OutgoingBody> {
     let mut request = Request::new(Either::Right(Full::default()));
     *request.method_mut() = head.method.clone();

@@ -1,4 +1,4 @@
-//! Asks an aggregated API server whether it serves its group version, and for what it says of it.
+//! Checks that an aggregated API server serves its group version, and fetches its documents.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
 const JSON: &str = "application/json";
 
-/// The condition `Available`, as kube-aggregator words it.
+/// The condition `Available`, with kube-aggregator's texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Availability {
     pub(crate) is_available: bool,
@@ -47,7 +47,7 @@ impl Availability {
         }
     }
 
-    /// A service that leads nowhere.
+    /// A service without an address.
     pub(crate) fn without_address(service: &RemoteService, why: &NoAddress) -> Self {
         let place = format!("service/{} in {:?}", service.name, service.namespace);
         match why {
@@ -71,10 +71,10 @@ impl Availability {
     }
 }
 
-/// What became of a check, and what the server says of itself if it passed.
+/// The result of a check, and the documents if it passed.
 pub(crate) type Checked = (Availability, Option<RemoteDocuments>);
 
-/// Asks at each address, several at once: one that answers is enough.
+/// Checks all addresses concurrently; one success is enough.
 pub(crate) async fn check(service: &RemoteService, backend: &Arc<Backend>, addresses: &[String]) -> Checked {
     let user = aggregator_user();
     let asked = addresses.iter().take(MAX_CHECKED_ADDRESSES);
@@ -88,7 +88,7 @@ pub(crate) async fn check(service: &RemoteService, backend: &Arc<Backend>, addre
     }
 }
 
-/// The address, and its legacy discovery document, if it has one.
+/// The address and its legacy discovery document, if it responds.
 async fn answers<'a>(
     service: &RemoteService,
     backend: &Backend,
@@ -109,7 +109,7 @@ async fn answers<'a>(
     }
 }
 
-/// Discovery and OpenAPI. What cannot be had is left out; discovery is then not current.
+/// Fetches discovery and OpenAPI. Failures are left out; discovery is then not current.
 async fn documents(
     service: &RemoteService,
     backend: &Backend,

@@ -1,8 +1,8 @@
-//! What another server's discovery says of one group version, as aggregated discovery lists it.
+//! Converts the discovery of another server to the form of aggregated discovery.
 
 use serde_json::{Value, json};
 
-/// The resources of a group version in an aggregated document; `None` if it is not in there.
+/// The resources of a group version in an aggregated document; `None` if it has none.
 pub(super) fn from_aggregated(document: &Value, group: &str, version: &str) -> Option<Vec<Value>> {
     let mut groups = document["items"].as_array()?.iter();
     let found = groups.find(|it| it["metadata"]["name"] == group)?;
@@ -12,7 +12,7 @@ pub(super) fn from_aggregated(document: &Value, group: &str, version: &str) -> O
     Some(resources.cloned().unwrap_or_default())
 }
 
-/// The same of an `APIResourceList`; `None` if it is none.
+/// The resources of an `APIResourceList`; `None` if it is not one.
 pub(super) fn from_legacy(list: &Value, group: &str, version: &str) -> Option<Vec<Value>> {
     let all = list["resources"].as_array()?;
     let named = |it: &Value| it["name"].as_str().unwrap_or_default().to_owned();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn one_group_version_is_taken_out_of_an_aggregated_document() {
+    fn a_group_version_is_extracted_from_an_aggregated_document() {
         let document = json!({"items": [{"metadata": {"name": "g"}, "versions": [
             {"version": "v2", "resources": []}, {"version": "v1", "resources": [{"resource": "things"}]}]}]});
         assert_eq!(

@@ -1,7 +1,7 @@
-//! Another server's OpenAPI v2 document, merged into this server's.
+//! Merges the OpenAPI v2 document of another server into this server's.
 //!
-//! Of the other document only the paths below its group version are taken, with the definitions that they refer to. A
-//! definition whose name is taken by another one gets a name of its own, `_v2`, `_v3` and so on, as kube-aggregator does.
+//! Only the paths of its group version are merged, with the definitions they refer to. A definition whose name is
+//! taken is renamed `_v2`, `_v3` and so on, as in kube-aggregator.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 const REFERENCE: &str = "#/definitions/";
 
-/// Adds what another server says of a group version.
+/// Merges another server's document of a group version.
 pub(crate) fn merge_v2(document: &mut Value, other: &Value, group: &str, version: &str) {
     let root = format!("/apis/{group}/{version}/");
     let mut added = Map::new();
@@ -33,7 +33,7 @@ pub(crate) fn merge_v2(document: &mut Value, other: &Value, group: &str, version
     }
 }
 
-/// The definitions that a value refers to, directly or by others.
+/// The definitions a value refers to, directly or indirectly.
 fn collect_references(value: &Value, definitions: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(members) => {
@@ -55,7 +55,7 @@ fn collect_references(value: &Value, definitions: &Value, found: &mut BTreeSet<S
     }
 }
 
-/// The name that each needed definition gets. One that is there already, and the same, keeps its name.
+/// The new name of each definition. An equal existing definition keeps its name.
 fn names(needed: &BTreeSet<String>, taken: &Value, own: &Value) -> BTreeMap<String, String> {
     let mut names = BTreeMap::new();
     for name in needed {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_the_group_version_come_with_their_definitions() {
+    fn paths_of_the_group_version_are_merged_with_their_definitions() {
         let mut document = json!({
             "paths": {"/api/v1/": {}},
             "definitions": {"meta": {"type": "object"}, "shared": {"type": "object"}},
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_that_refer_to_themselves_end() {
+    fn recursive_definitions_are_merged() {
         let mut document = json!({"paths": {}, "definitions": {}});
         let other = json!({
             "paths": {"/apis/g/v1/": {"$ref": "#/definitions/a"}},

@@ -1,12 +1,12 @@
 //! The priorities of local group versions, by which discovery orders groups and versions.
 
-/// Groups of custom kinds stand behind built-in ones.
+/// Groups of custom kinds follow the built-in ones.
 const CUSTOM_GROUP: i32 = 1000;
 const CUSTOM_VERSION: i32 = 100;
 
 /// Priorities of the built-in groups, as kube-apiserver registers them.
 const GROUPS: &[(&str, i32)] = &[
-    // Served by the aggregation layer itself, in front of all others.
+    // Served by the aggregation layer itself, before all others.
     ("apiregistration.k8s.io", 20_000),
     ("", 18_000),
     ("apps", 17_800),
@@ -32,13 +32,13 @@ const GROUPS: &[(&str, i32)] = &[
     ("storagemigration.k8s.io", 15_800),
 ];
 
-/// Where a local group stands.
+/// The priority of a local group.
 pub(crate) fn group_priority(group: &str) -> i32 {
     let known = GROUPS.iter().find(|(name, _)| *name == group);
     known.map_or(CUSTOM_GROUP, |(_, priority)| *priority)
 }
 
-/// Where a local version stands in its group: stable before beta before alpha, the later first.
+/// The priority of a local version in its group: stable before beta before alpha, later versions first.
 pub(crate) fn version_priority(group: &str, version: &str) -> i32 {
     if group_priority(group) == CUSTOM_GROUP {
         return CUSTOM_VERSION;

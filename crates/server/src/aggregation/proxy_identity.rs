@@ -1,7 +1,7 @@
-//! The front-proxy client certificate: by it, aggregated API servers know that headers naming a user are this server's.
+//! The front-proxy client certificate, by which aggregated API servers recognize this server's user headers.
 //!
-//! The authority signs nothing else. If it also signed certificates of users, anyone with such a certificate could name
-//! any user.
+//! Its authority signs nothing else: with a user certificate of the same authority, anyone could impersonate any
+//! user.
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -9,23 +9,23 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::certificates::{Authority, CertificateError, Serving};
 use crate::identity_files::{self, ServingFiles};
 
-/// The common name of the certificate that the server makes for itself, as kubeadm names it.
+/// The common name of a generated certificate, as in kubeadm.
 pub(crate) const NAME: &str = "front-proxy-client";
 
-/// A client certificate, and the authority that others know it by.
+/// A client certificate and its authority.
 pub(crate) struct ProxyIdentity {
     client: Serving,
-    /// PEM; `None` if the certificate is the operator's, who then says which authority it is.
+    /// PEM; `None` if the operator provides the certificate and publishes its authority.
     authority: Option<String>,
 }
 
 impl ProxyIdentity {
-    /// An identity that ends with the server.
+    /// A generated identity that is not stored.
     pub(crate) fn random() -> Result<Self, CertificateError> {
         Self::signed_by(&Authority::front_proxy()?)
     }
 
-    /// An identity of an authority that is kept.
+    /// An identity signed by a stored authority.
     pub(crate) fn signed_by(authority: &Authority) -> Result<Self, CertificateError> {
         let made = authority.client(NAME, None)?;
         let certificate = CertificateDer::from_pem_slice(made.certificate_pem.as_bytes());
@@ -39,7 +39,7 @@ impl ProxyIdentity {
         })
     }
 
-    /// The operator's own: `--proxy-client-cert-file` and `--proxy-client-key-file`.
+    /// The operator's files: `--proxy-client-cert-file` and `--proxy-client-key-file`.
     pub(crate) fn from_files(files: &ServingFiles) -> Result<Self, CertificateError> {
         let chain = identity_files::certificates(&files.certificate)?;
         let key = identity_files::private_key(&files.key)?;
@@ -49,12 +49,12 @@ impl ProxyIdentity {
         })
     }
 
-    /// What is shown to other servers.
+    /// The client certificate.
     pub(crate) fn client(&self) -> &Serving {
         &self.client
     }
 
-    /// The authority that is to be published, PEM.
+    /// The authority to publish, PEM.
     pub(crate) fn authority(&self) -> Option<&str> {
         self.authority.as_deref()
     }

@@ -1,4 +1,4 @@
-//! The headers that tell an aggregated API server who asks.
+//! The headers that name the user to an aggregated API server.
 
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -7,13 +7,13 @@ use watchkeeper_registry::User;
 const USER: HeaderName = HeaderName::from_static("x-remote-user");
 const UID: HeaderName = HeaderName::from_static("x-remote-uid");
 const GROUP: HeaderName = HeaderName::from_static("x-remote-group");
-/// How headers begin that say more of a user.
+/// The prefix of headers with extra attributes.
 const EXTRA: &str = "x-remote-extra-";
 
-/// Browsers send their token as such a protocol.
+/// Browsers send their token as a WebSocket subprotocol with this prefix.
 const WEBSOCKET_TOKEN: &str = "base64url.bearer.authorization.k8s.io.";
 
-/// Names the user. What the client itself said of users, and its credentials, are removed.
+/// Sets the user headers. Credentials and user headers of the client are removed.
 pub(crate) fn identify(headers: &mut HeaderMap, user: &User) {
     remove_claims(headers);
     let mut say = |name: HeaderName, value: &str| {
@@ -38,7 +38,7 @@ pub(crate) fn identify(headers: &mut HeaderMap, user: &User) {
     }
 }
 
-/// Removes credentials, claims of a front proxy, and requests to act as somebody else, which have been granted by now.
+/// Removes credentials, front-proxy headers, and impersonation headers, which were already applied.
 fn remove_claims(headers: &mut HeaderMap) {
     let is_claim = |name: &HeaderName| {
         let name = name.as_str();
@@ -72,7 +72,7 @@ fn remove_websocket_token(headers: &mut HeaderMap) {
     }
 }
 
-/// A key as part of a header's name: what cannot stand there is percent-encoded, and `%` itself.
+/// A key as part of a header name: `%` and invalid characters are percent-encoded.
 fn escaped(key: &str) -> String {
     let mut text = String::new();
     for byte in key.bytes() {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_claims_is_removed() {
+    fn credentials_and_user_headers_of_the_client_are_removed() {
         let claims = [
             ("authorization", "Bearer secret"),
             ("x-remote-user", "admin"),

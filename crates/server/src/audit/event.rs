@@ -1,4 +1,4 @@
-//! One `audit.k8s.io/v1` Event, as it fills up while a request is handled.
+//! An `audit.k8s.io/v1` Event, completed while a request is handled.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::request_info::RequestInfo;
 /// An event without its stage.
 #[derive(Debug)]
 pub(super) struct Event {
-    /// What is known when the request comes.
+    /// The fields known when the request arrives.
     head: Map<String, Value>,
     annotations: BTreeMap<&'static str, String>,
     response_status: Option<Value>,
@@ -23,7 +23,7 @@ pub(super) struct Event {
 }
 
 impl Event {
-    /// What is known of a request when it comes. Somebody else may act as its user.
+    /// The event of a new request. `impersonator` is the authenticated user, if it impersonates another.
     pub(super) fn new(call: &Call, impersonator: Option<&User>, level: Level) -> Self {
         let uri = call.head.uri.path_and_query().map_or("/", |uri| uri.as_str());
         let mut head = Map::new();
@@ -65,7 +65,7 @@ impl Event {
             .insert("authorization.k8s.io/reason", reason.to_owned());
     }
 
-    /// Notes how the request ended: of a Status its words, of anything else the code.
+    /// Records the result: the fields of a Status, else the code.
     pub(super) fn answered(&mut self, code: u16, body: Option<&Value>) {
         let mut status = json!({"metadata": {}, "code": code});
         let told = body.filter(|body| body["kind"] == "Status" && body["apiVersion"] == "v1");
@@ -77,7 +77,7 @@ impl Event {
         self.response_status = Some(status);
     }
 
-    /// The event at a stage, as a line.
+    /// The event of a stage, as a line.
     pub(super) fn line(&self, stage: Stage, now: Time) -> Vec<u8> {
         let mut event = self.head.clone();
         let mut put = |name: &str, value: Value| event.insert(name.to_owned(), value);
@@ -103,7 +103,7 @@ impl Event {
     }
 }
 
-/// A body that is JSON.
+/// The body, if it is JSON.
 pub(super) fn json(body: &Bytes) -> Option<Value> {
     serde_json::from_slice(body).ok()
 }
@@ -137,7 +137,7 @@ fn object(request: &RequestInfo) -> Option<Value> {
     )
 }
 
-/// A time in microseconds, as `MicroTime`.
+/// A time with microseconds (`MicroTime`).
 fn micros(time: Time) -> String {
     let text = time.to_string();
     let (date, _) = text.split_at(text.len().min("2026-11-18T00:00:00".len()));

@@ -1,4 +1,4 @@
-//! The file of an audit log: a thread that writes lines and rotates the file by size, age and number.
+//! The file of an audit log: a thread writes lines and rotates the file by size, age and number.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -11,23 +11,23 @@ use std::time::{Duration, SystemTime};
 use parking_lot::Mutex;
 use watchkeeper_meta::Time;
 
-/// How many events wait for the disk; more are dropped and counted. As kube-apiserver's buffer.
+/// The limit on queued events; more are dropped and counted. As kube-apiserver's buffer.
 const MAX_QUEUED: usize = 10_000;
 
-/// The file and how it is rotated.
+/// The file and its rotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditLogOptions {
     /// The file; `-` is standard output.
     pub path: PathBuf,
-    /// The file is rotated before it is larger; `None` is never.
+    /// The size at which the file is rotated; `None`: never.
     pub max_bytes: Option<u64>,
-    /// Rotated files that are older are deleted; `None` is never.
+    /// The age at which rotated files are deleted; `None`: never.
     pub max_age: Option<Duration>,
-    /// Of the rotated files that many are kept; `None` is all.
+    /// The number of rotated files to keep; `None`: all.
     pub max_backups: Option<usize>,
 }
 
-/// The way to the thread that writes.
+/// The queue to the writing thread.
 #[derive(Debug)]
 pub(super) struct LogFile {
     lines: Mutex<Option<SyncSender<Vec<u8>>>>,
@@ -67,7 +67,7 @@ impl LogFile {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Waits until everything queued is written.
+    /// Waits until all queued lines are written.
     pub(super) fn close(&self) {
         drop(self.lines.lock().take());
         let writer = self.writer.lock().take();
@@ -82,7 +82,7 @@ enum Output {
     File(BufWriter<File>),
 }
 
-/// The file that is written now.
+/// The current file.
 struct Rotating {
     options: AuditLogOptions,
     output: Output,
@@ -106,7 +106,7 @@ impl Rotating {
         })
     }
 
-    /// Writes until nobody can send any more. What comes together is flushed together.
+    /// Writes until all senders are dropped. Lines queued together are flushed together.
     fn write_all(&mut self, queue: &Receiver<Vec<u8>>) {
         while let Ok(first) = queue.recv() {
             let mut written = self.write(&first);
@@ -138,7 +138,7 @@ impl Rotating {
         }
     }
 
-    /// Gives the file another name and begins a new one.
+    /// Renames the file and starts a new one.
     fn rotate(&mut self) -> io::Result<()> {
         let Output::File(file) = &mut self.output else {
             return Ok(());
@@ -151,10 +151,10 @@ impl Rotating {
         self.prune(now)
     }
 
-    /// Deletes rotated files that are too old or too many.
+    /// Deletes rotated files beyond the limits.
     fn prune(&self, now: SystemTime) -> io::Result<()> {
         let mut backups = backups(&self.options.path)?;
-        // Their names are in the order of their times; the newest first.
+        // Their names sort by time; the newest first.
         backups.sort_by(|a, b| b.cmp(a));
         for (index, path) in backups.iter().enumerate() {
             let age = fs::metadata(path)?.modified()?;
@@ -168,7 +168,7 @@ impl Rotating {
     }
 }
 
-/// Opens a log to append to; only its owner reads a new one.
+/// Opens a log for appending; a new one is readable only by its owner.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true).append(true);

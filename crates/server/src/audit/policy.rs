@@ -1,8 +1,8 @@
-//! The audit policy: the first rule that matches a request says how much of it is told.
+//! The audit policy: the first rule that matches a request determines its level.
 //!
-//! Of `audit.k8s.io/v1` Policy there are `omitStages` and rules with `level`, `verbs`, `users`, `userGroups`,
-//! `resources` (groups, resources with subresources and `*`, resourceNames), `namespaces`, `nonResourceURLs` and
-//! `omitStages`. Other fields are refused.
+//! Supported fields of the `audit.k8s.io/v1` Policy: `omitStages` and rules with `level`, `verbs`, `users`,
+//! `userGroups`, `resources` (groups, resources with subresources and `*`, resourceNames), `namespaces`,
+//! `nonResourceURLs` and `omitStages`. Other fields are rejected.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use watchkeeper_wire::yaml;
 
 use crate::request_info::RequestInfo;
 
-/// How much is told of a request.
+/// The level of detail of an event.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     None,
@@ -32,7 +32,7 @@ impl Level {
     }
 }
 
-/// When something is told.
+/// The stage of an event.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub(super) enum Stage {
     RequestReceived,
@@ -52,7 +52,7 @@ impl Stage {
     }
 }
 
-/// Why a policy is refused.
+/// The reason a policy is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditPolicyError {
     /// The file cannot be read.
@@ -60,15 +60,15 @@ pub enum AuditPolicyError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error.
         source: std::io::Error,
     },
-    /// The file says something else.
-    #[error("{path} is no audit.k8s.io/v1 Policy: {why}")]
+    /// The file is not a valid policy.
+    #[error("{path} is not an audit.k8s.io/v1 Policy: {why}")]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         why: String,
     },
 }
@@ -79,7 +79,7 @@ pub(super) struct Policy {
     api_version: String,
     kind: String,
     #[serde(default)]
-    #[allow(dead_code, reason = "policies have names that mean nothing")]
+    #[allow(dead_code, reason = "the metadata is accepted and ignored")]
     metadata: serde_json::Value,
     #[serde(default)]
     omit_stages: Vec<Stage>,
@@ -108,7 +108,7 @@ struct GroupResources {
     resource_names: Vec<String>,
 }
 
-/// What the policy says of one request.
+/// The level and omitted stages of one request.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     pub level: Level,
@@ -145,7 +145,7 @@ impl Policy {
         }
     }
 
-    /// What is told of a request; `None` is nothing.
+    /// The rule of a request; `None` if nothing is logged.
     pub(super) fn rule_for(&self, user: &User, request: &RequestInfo) -> Option<Rule> {
         let rule = self.rules.iter().find(|rule| rule.matches(user, request))?;
         let level = rule.level.filter(|level| *level > Level::None)?;
@@ -194,7 +194,7 @@ impl PolicyRule {
     }
 }
 
-/// Reads `pods`, `pods/status`, `pods/*`, `*/scale` and `*`.
+/// Matches `pods`, `pods/status`, `pods/*`, `*/scale` and `*`.
 fn is_meant(word: &str, asked: &crate::request_info::ResourceInfo) -> bool {
     match word.split_once('/') {
         None if word == "*" => true,
@@ -292,7 +292,7 @@ rules:
     }
 
     #[test]
-    fn what_is_no_policy_is_refused() {
+    fn invalid_policies_are_rejected() {
         let refused = |text: &str| Policy::parse(text.as_bytes()).unwrap_err();
         let head = "apiVersion: audit.k8s.io/v1\nkind: Policy\n";
         assert_eq!(refused(&format!("{head}rules: []")), "it has no rules");

@@ -1,7 +1,7 @@
 //! Polls a future again if it is woken while it is polled, without waking its task.
 //!
-//! A task that is woken while it runs is put into the queue of its thread, and tokio wakes another thread to look at that
-//! queue. Where the work takes microseconds, that is most of its time. The answer to a request, or room for a frame of a
+//! A task that is woken while it runs is queued on its thread, and tokio wakes another thread to look at that queue.
+//! If the work takes microseconds, that is most of its time. The response to a request, or capacity for a frame of a
 //! watch, wakes the connection's task while it runs.
 
 use std::future::poll_fn;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
 
-/// Polls of a future that keeps being woken before other tasks get their turn.
+/// The limit on consecutive polls of a future that keeps being woken, before other tasks run.
 const MAX_ROUNDS: usize = 8;
 
 /// Drives a future to its end; wake-ups during a poll make it poll again.
@@ -92,8 +92,8 @@ mod tests {
         }
     }
 
-    /// A future that is woken during so many of its polls, and once afterwards. Returns how often it was polled, how
-    /// often the task was woken meanwhile, and how often in all.
+    /// A future that is woken during this many polls, and once afterwards. Returns the number of polls, of wake-ups
+    /// of the task meanwhile, and of all wake-ups.
     fn woken(times: usize) -> (usize, usize, usize) {
         let (bell, woken) = (Arc::new(Bell::default()), Arc::new(Woken::default()));
         let (waker, task) = (Waker::from(bell.clone()), Waker::from(woken.clone()));
@@ -112,10 +112,10 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_up_during_a_poll_makes_it_poll_again_and_wakes_nobody() {
+    fn a_wake_up_during_a_poll_repeats_the_poll_without_waking_the_task() {
         assert_eq!(woken(0), (1, 0, 1));
         assert_eq!(woken(3), (4, 0, 1));
-        // The task was woken once, to go on after others.
+        // The task was woken once, to continue after others.
         assert_eq!(woken(MAX_ROUNDS), (MAX_ROUNDS, 1, 1));
     }
 }

@@ -1,9 +1,9 @@
-//! A byte stream that joins small writes.
+//! A byte stream that coalesces small writes.
 //!
-//! hyper writes every HTTP/2 frame by itself, and each write is a TLS record and a system call on both sides. [`Cork`]
-//! holds small writes until the connection's task has done everything there is to do ([`Outlet::release`]). The answer to
-//! a write and its event, or the events of many watches, then leave in one piece. Nothing waits for work that has not
-//! arrived yet.
+//! hyper writes every HTTP/2 frame separately, and each write is a TLS record and a system call on both sides.
+//! [`Cork`] holds small writes until the connection's task has finished all available work ([`Outlet::release`]). The
+//! response to a write and its event, or the events of many watches, then leave together. Nothing waits for work that
+//! has not arrived yet.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -13,10 +13,10 @@ use std::task::{Context, Poll, ready};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Upper bound of held bytes: one TLS record. Larger writes are passed on, after the held bytes.
+/// The limit on held bytes: one TLS record. Larger writes are passed on, after the held bytes.
 const MAX_HELD: usize = 16 << 10;
 
-/// Allocated for the first held write: an answer of usual size and its event.
+/// The initial buffer: a usual response and its event.
 const FIRST_ROOM: usize = 8 << 10;
 
 /// The byte stream of a connection.
@@ -28,13 +28,13 @@ pub(crate) struct Release<IO>(Arc<Mutex<Held<IO>>>);
 struct Held<IO> {
     io: IO,
     bytes: Vec<u8>,
-    /// How many of them are written.
+    /// The number of bytes already written.
     written: usize,
-    /// Whether everything was flushed: below this, TLS holds bytes as well when the socket is full.
+    /// False while TLS below holds bytes because the socket is full.
     is_flushed: bool,
-    /// Whether writes are held.
+    /// True if writes are held.
     is_corked: bool,
-    /// An error of [`Outlet::release`], which has no caller to tell. The next read returns it.
+    /// An error of [`Outlet::release`], which has no caller. The next read returns it.
     failure: Option<io::Error>,
 }
 
@@ -53,10 +53,10 @@ pub(crate) fn cork<IO>(io: IO) -> (Cork<IO>, Release<IO>) {
 
 /// The connection task's side of a cork.
 pub(crate) trait Outlet {
-    /// Writes the held bytes as far as the peer takes them; the rest follows with the next poll.
+    /// Writes the held bytes as far as the peer accepts them; the rest follows with the next poll.
     fn release(&self, context: &mut Context<'_>);
 
-    /// Holds nothing from now on: the byte stream gets another user after an upgrade.
+    /// Stops holding: the byte stream has another user after an upgrade.
     fn open(&self);
 }
 
@@ -85,7 +85,7 @@ impl<IO: AsyncWrite + Unpin> Held<IO> {
                 count => self.written += count,
             }
         }
-        // Freed, not kept: thousands of connections may be idle.
+        // Freed, because thousands of connections may be idle.
         self.bytes = Vec::new();
         self.written = 0;
         Poll::Ready(Ok(()))
@@ -98,7 +98,7 @@ impl<IO: AsyncWrite + Unpin> Held<IO> {
         Poll::Ready(Ok(()))
     }
 
-    /// Holds these bytes if there is room for all of them.
+    /// Holds these bytes if they fit.
     fn hold(&mut self, slices: &[IoSlice<'_>]) -> Option<usize> {
         let size: usize = slices.iter().map(|slice| slice.len()).sum();
         if !self.is_corked || self.bytes.len() + size > MAX_HELD {
@@ -190,7 +190,7 @@ mod tests {
         .await;
     }
 
-    /// Remembers the pieces it was given, and has room for them only when it is flushed the second time.
+    /// Records its writes, and accepts them only after the second flush.
     #[derive(Default)]
     struct Pieces {
         pieces: Vec<Vec<u8>>,
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn small_writes_leave_in_one_piece_and_large_ones_after_them() {
+    async fn small_writes_are_coalesced_and_large_ones_follow() {
         let large = [b'x'; MAX_HELD + 1];
         let (mut stream, outlet) = cork(Pieces::default());
         stream.write_all(b"one ").await.unwrap();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_layer_below_holds_is_asked_for_again() {
+    async fn bytes_held_by_the_layer_below_are_flushed_again() {
         let (mut stream, outlet) = cork(Pieces::default());
         stream.write_all(b"one").await.unwrap();
         for _ in 0..3 {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_lost_where_the_client_takes_a_part_and_the_stream_gets_another_user() {
+    async fn no_byte_is_lost_after_a_partial_write_and_an_upgrade() {
         let (mut client, io) = tokio::io::duplex(4);
         let (mut stream, outlet) = cork(io);
         stream.write_all(b"12345678").await.unwrap();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_nobody_could_be_told_is_what_the_next_read_says() {
+    async fn a_release_error_is_returned_by_the_next_read() {
         let (client, io) = tokio::io::duplex(4);
         let (mut stream, outlet) = cork(io);
         drop(client);

@@ -1,4 +1,4 @@
-//! The requests of one HTTP/2 connection: where each of them runs.
+//! The requests of one HTTP/2 connection, and the tasks that run them.
 //!
 //! hyper asks its executor to run every request. [`Requests`] is that executor: it spawns a task for each. A response body
 //! that waits for its next frame is *quiet* ([`note_quiet`]): its future is handed to the connection's task, which polls it
@@ -24,11 +24,11 @@ use super::bell::without_waking_itself;
 pub(super) type RequestFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 tokio::task_local! {
-    /// Set while a request is polled if its response body only waits for a frame, or for room to send one.
+    /// Set while a request is polled, if its response body only waits for a frame, or for capacity to send one.
     static IS_QUIET: Cell<bool>;
 }
 
-/// Called by a response body that has no frame yet, or whose frames cost nothing to make.
+/// Called by a response body that has no frame yet, or whose frames are cheap to encode.
 pub(crate) fn note_quiet() {
     // Not set on HTTP/1.1: there the connection's task polls the request anyway.
     let _ = IS_QUIET.try_with(|quiet| quiet.set(true));
@@ -53,14 +53,14 @@ fn poll_request(request: &mut RequestFuture, context: &mut Context<'_>) -> Progr
 /// Runs the requests of one connection.
 #[derive(Clone)]
 pub(crate) struct Requests {
-    /// Knows when all of them are done.
+    /// Tracks the running requests.
     pub(super) tasks: TaskTracker,
     /// Cancelled when draining has taken too long.
     end: CancellationToken,
     pub(super) handover: Arc<Handover>,
 }
 
-/// What the connection's task shares with the tasks of its requests.
+/// The state shared by the connection's task and the tasks of its requests.
 #[derive(Default)]
 pub(super) struct Handover {
     quiet: Mutex<QuietStreams>,
@@ -71,8 +71,8 @@ pub(super) struct Handover {
 #[derive(Default)]
 struct QuietStreams {
     streams: Vec<RequestFuture>,
-    /// The connection has ended. Streams that come now are dropped: they hold their executor, which holds this, so
-    /// they would never be freed.
+    /// The connection has ended. Later streams are dropped: they hold their executor, which holds this, so they would
+    /// never be freed.
     is_closed: bool,
 }
 
@@ -88,7 +88,7 @@ impl Handover {
         drop(stream);
     }
 
-    /// Takes the streams that have become quiet, and has the task of this context woken for the next ones.
+    /// Takes the new quiet streams, and registers the task to be woken for the next ones.
     pub(super) fn take(&self, context: &Context<'_>) -> Vec<RequestFuture> {
         self.connection.register(context.waker());
         std::mem::take(&mut self.quiet.lock().streams)

@@ -33,7 +33,7 @@ impl<C: Future, O: Outlet> ConnectionTask<C, O> {
         self.connection.as_mut()
     }
 
-    /// Drives the connection. Dropping the future stops it where it is.
+    /// Drives the connection. Dropping the future stops it.
     pub(crate) async fn drive(&mut self) -> C::Output {
         without_waking_itself(poll_fn(|context| self.poll(context))).await
     }
@@ -43,7 +43,7 @@ impl<C: Future, O: Outlet> ConnectionTask<C, O> {
         self.poll_quiet(context);
         let progress = self.connection.as_mut().poll(context);
         if progress.is_ready() {
-            // Uncork first: bytes that an upgraded connection's next user writes must not be held.
+            // Uncork first: the next user of an upgraded connection writes directly.
             self.outlet.open();
             self.outlet.release(context);
             return progress;
@@ -52,7 +52,7 @@ impl<C: Future, O: Outlet> ConnectionTask<C, O> {
         Poll::Pending
     }
 
-    /// Lets the quiet streams send the frames they have by now.
+    /// Polls the quiet streams, which send their available frames.
     fn poll_quiet(&mut self, context: &mut Context<'_>) {
         self.quiet.extend(self.requests.handover.take(context));
         let quiet = poll_fn(|context| {
@@ -60,7 +60,7 @@ impl<C: Future, O: Outlet> ConnectionTask<C, O> {
             Poll::<()>::Pending
         });
         // Unconstrained: each stream sends what its flow-control window allows, which bounds the work. tokio's budget
-        // for all of them would be used up by the first, and the others would be polled for nothing.
+        // would be used up by the first stream, and the others would be polled in vain.
         let quiet = pin!(tokio::task::coop::unconstrained(quiet));
         let _ = quiet.poll(context);
     }
@@ -86,10 +86,10 @@ mod tests {
     use super::super::requests::note_quiet;
     use super::*;
 
-    /// More often than a connection is polled before other tasks get their turn.
+    /// More than a connection is polled before other tasks run.
     const MANY_POLLS: usize = 24;
 
-    /// Of a connection without bytes.
+    /// The outlet of a connection without bytes.
     struct NoOutlet;
 
     impl Outlet for NoOutlet {
@@ -101,13 +101,13 @@ mod tests {
         Requests::new(TaskTracker::new(), CancellationToken::new())
     }
 
-    /// A connection that brings all of this the first time it is polled, and has ended the second time.
+    /// A connection that starts these requests when it is first polled, and ends when it is polled again.
     async fn serve(requests: &Requests, brought: Vec<RequestFuture>) {
         let mut brought = Some(brought);
         let connection = poll_fn(|context| match brought.take() {
             Some(brought) => {
                 brought.into_iter().for_each(|request| requests.execute(request));
-                // As an answer does.
+                // As a response does.
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
@@ -135,7 +135,7 @@ mod tests {
         assert_ne!(answers.try_recv().unwrap(), here);
     }
 
-    /// Remembers what was done.
+    /// Records the calls.
     #[derive(Default)]
     struct Noted(Mutex<Vec<&'static str>>);
 
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_held_for_good_when_a_byte_stream_gets_another_user() {
+    async fn an_upgraded_byte_stream_is_uncorked() {
         let noted = Noted::default();
         ConnectionTask::new(std::future::ready(()), requests(), &noted)
             .drive()
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_that_panics_takes_nothing_with_it() {
+    async fn a_panicking_request_affects_no_other() {
         let requests = requests();
         let (answer, answers) = mpsc::channel();
         let fine: RequestFuture = Box::pin(async move { answer.send("fine").unwrap() });
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_happens_while_the_connection_is_driven_is_seen() {
+    async fn a_stream_that_becomes_quiet_during_a_poll_is_taken_over() {
         let requests = requests();
         let mut polls = 0;
         let connection = poll_fn(|context| {
@@ -185,7 +185,7 @@ mod tests {
         ConnectionTask::new(connection, requests, NoOutlet).drive().await;
     }
 
-    /// A stream that sends every number it gets, and says when it has none.
+    /// A stream that sends every number it receives, and becomes quiet when it has none.
     fn stream(
         mut numbers: tokio::sync::mpsc::Receiver<u8>,
         sent: mpsc::Sender<(u8, Option<Id>)>,
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_has_a_task_until_it_is_quiet_and_goes_on_with_the_connection() {
+    async fn a_stream_has_its_own_task_until_it_is_quiet() {
         let requests = requests();
         let (number, numbers) = tokio::sync::mpsc::channel(1);
         let (sent, all_sent) = mpsc::channel();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_stream_has_to_send_leaves_with_the_next_look_at_the_connection() {
+    async fn frames_of_quiet_streams_leave_with_the_next_poll_of_the_connection() {
         let (requests, noted) = (requests(), Noted::default());
         let (number, mut numbers) = tokio::sync::mpsc::channel::<()>(1);
         let note = |what| noted.0.lock().push(what);
@@ -263,9 +263,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_that_is_handed_over_too_late_goes() {
+    async fn a_stream_handed_over_after_the_end_is_dropped() {
         let requests = requests();
-        // As hyper's streams, it holds its executor.
+        // Like hyper's streams, it holds its executor.
         let stream = |alive: Arc<()>| -> RequestFuture {
             let executor = requests.clone();
             Box::pin(async move {

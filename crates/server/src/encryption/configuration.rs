@@ -1,4 +1,4 @@
-//! An `EncryptionConfiguration` as a file: YAML or JSON in, rules or an error that names the field out.
+//! Reads an `EncryptionConfiguration` file, YAML or JSON; errors name the field.
 
 use std::collections::HashSet;
 use std::io;
@@ -15,7 +15,7 @@ use super::{Encryption, Pattern, Provider, Rule};
 const API_VERSION: &str = "apiserver.config.k8s.io/v1";
 const KIND: &str = "EncryptionConfiguration";
 
-/// Why an encryption configuration cannot be used.
+/// The reason an encryption configuration is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum EncryptionError {
     /// The file cannot be read.
@@ -23,15 +23,15 @@ pub enum EncryptionError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error.
         source: io::Error,
     },
-    /// The file says something that cannot be done.
+    /// The file is invalid.
     #[error("{}: {why}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// Which field, and what is wrong with it. Never a key.
+        /// The field and its error. Never a key.
         why: String,
     },
 }
@@ -84,7 +84,7 @@ impl Encryption {
     }
 
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
-        // Its errors show no values: a key would be one.
+        // Its errors show no values, which could be keys.
         let document = yaml::first_document(text, Mode::Strict).map_err(|error| error.to_string())?;
         let document: Document = serde_json::from_value(document.value).map_err(|error| error.to_string())?;
         if (document.api_version.as_str(), document.kind.as_str()) != (API_VERSION, KIND) {
@@ -147,7 +147,7 @@ fn pattern(name: &str) -> Result<Pattern, &'static str> {
     }
 }
 
-/// Whether one of two patterns would hide the other.
+/// True if one of two patterns would hide the other.
 fn overlap(one: &Pattern, other: &Pattern) -> bool {
     let group = |pattern: &Pattern| match pattern {
         Pattern::One { group, .. } | Pattern::Group(group) => Some(group.clone()),
@@ -160,7 +160,7 @@ fn overlap(one: &Pattern, other: &Pattern) -> bool {
     }
 }
 
-/// Adds what a provider stands for: AES-GCM once for each of its keys.
+/// Adds the providers of an entry: one for each AES-GCM key.
 fn provider(
     path: &str,
     named: &serde_json::Map<String, Value>,
@@ -191,7 +191,7 @@ fn provider(
 
 fn aes_gcm(path: &str, value: &Value, providers: &mut Vec<Provider>) -> Result<(), String> {
     let Keys { keys } = serde_json::from_value(value.clone())
-        .map_err(|_| format!("{path}: Invalid value: it has keys, each with a name and a secret"))?;
+        .map_err(|_| format!("{path}: Invalid value: must have keys, each with a name and a secret"))?;
     if keys.is_empty() {
         return Err(format!("{path}.keys: Required value"));
     }
@@ -200,7 +200,7 @@ fn aes_gcm(path: &str, value: &Value, providers: &mut Vec<Provider>) -> Result<(
         let path = format!("{path}.keys[{index}]");
         if key.name.is_empty() || key.name.contains(':') {
             return Err(format!(
-                "{path}.name: Invalid value: a name, without colons, is needed"
+                "{path}.name: Invalid value: must be a name without colons"
             ));
         }
         if !names.insert(&key.name) {
@@ -319,13 +319,13 @@ mod tests {
         assert_eq!(
             refused(&before, "/registry/secrets/default/b", &stored),
             failed,
-            "it cannot be moved"
+            "it is bound to its key"
         );
         for index in 0..stored.len() {
             let mut bad = stored.to_vec();
             bad[index] ^= 1;
             let result = read(&before, SECRET, &bad.into());
-            // Damage to the mark of encryption makes it something that nobody encrypted.
+            // A damaged prefix makes it a value that is not encrypted.
             assert!(result.is_err() || index < 8, "byte {index}");
         }
         let short = stored.slice(..b"k8s:enc:aesgcm:v1:old:".len() + 5);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_configurations_are_refused_by_field() {
+    fn invalid_configurations_are_rejected_by_field() {
         let check = |resources: &str, providers: &str, expected: &str| {
             let error = configuration(resources, providers).unwrap_err();
             assert!(error.contains(expected), "{error}");

@@ -1,7 +1,7 @@
-//! The rules of a server and how far each has come: requests and events go in, what happens to them comes out.
+//! The rules of a server and their progress: decides the faults of requests and events.
 //!
-//! Rules are asked in the order they were made. Those that trouble a request add up (a delay, then a stale read), up to
-//! the first that ends it: with two answers planned for the same request, the second one waits for the next request.
+//! Rules are evaluated in order. The actions of several rules add up (a delay, then a stale read), up to the first
+//! that ends the request: of two answers for the same request, the second one applies to the next request.
 
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
@@ -11,11 +11,11 @@ use super::{Requester, TooManyFaults};
 use crate::limits::MAX_PLANNED_FAULTS;
 use crate::request_info::RequestInfo;
 
-/// Names a rule of one server.
+/// Identifies a rule of one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RuleId(u64);
 
-/// The rules that may still fire.
+/// The active rules.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     rules: Vec<Planned>,
@@ -27,16 +27,16 @@ struct Planned {
     id: RuleId,
     rule: Rule,
     chance: Rng,
-    /// Requests or events that matched.
+    /// The number of matching requests or events.
     seen: u64,
     fired: u64,
 }
 
 impl Planned {
-    /// Counts something that matches; true if the fault happens to it.
+    /// Counts a match; true if the fault is injected.
     fn fires(&mut self) -> bool {
         self.seen += 1;
-        // The chances of a rule are those of its seed, whatever comes of them.
+        // The random sequence depends only on the seed, not on earlier results.
         let is_due = self.seen >= self.rule.nth && self.chance.f64() < self.rule.probability;
         self.fired += u64::from(is_due);
         is_due
@@ -65,7 +65,7 @@ impl Plan {
         Ok(id)
     }
 
-    /// Takes a rule away; false if it is not there any more.
+    /// Removes a rule; false if it does not exist.
     pub(super) fn remove(&mut self, id: RuleId) -> bool {
         let before = self.rules.len();
         self.rules.retain(|planned| planned.id != id);
@@ -80,7 +80,7 @@ impl Plan {
         self.rules.iter().map(|planned| (planned.id, &planned.rule))
     }
 
-    /// What happens to a request.
+    /// The faults of a request.
     pub(super) fn on_request(&mut self, requester: &Requester, info: &RequestInfo) -> Vec<(RuleId, Action)> {
         let mut happens = Vec::new();
         for planned in &mut self.rules {
@@ -97,7 +97,7 @@ impl Plan {
         happens
     }
 
-    /// What happens to an event about an object, or to a bookmark.
+    /// The fault of an event about an object, or of a bookmark.
     pub(super) fn on_event(
         &mut self,
         requester: &Requester,
@@ -117,7 +117,7 @@ impl Plan {
         firing
     }
 
-    /// Whether any rule is about requests, and whether any is about events.
+    /// True for each of requests and events that some rule affects.
     pub(super) fn concerns(&self) -> (bool, bool) {
         let any = |wanted: fn(Unit) -> bool| {
             let mut units = self.rules.iter().map(|planned| planned.rule.action.unit());
@@ -168,14 +168,14 @@ mod tests {
         plan
     }
 
-    /// Which of so many requests for a pod the fault happens to.
+    /// The requests for a pod, out of so many, that the fault is injected into.
     fn fires_on(plan: &mut Plan, requests: usize) -> Vec<usize> {
         let happens = |_: &usize| !plan.on_request(&alice(), &get("p")).is_empty();
         (1..=requests).filter(happens).collect()
     }
 
     #[test]
-    fn a_rule_fires_from_its_first_request_on_as_often_as_it_says() {
+    fn a_rule_fires_from_its_nth_request_on_and_as_often_as_configured() {
         let rule = |nth, times| Rule {
             nth,
             times,
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn chances_repeat_with_their_seed() {
+    fn probabilities_repeat_with_their_seed() {
         let rule = |seed| Rule {
             seed,
             probability: 0.5,
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_and_for_what_is_matched() {
+    fn rules_match_user_program_and_object() {
         let check = |request: RequestMatch, expected: bool| {
             let mut plan = plan([Rule::always(request.clone(), Action::Forbid)]);
             let happens = plan.on_request(&alice(), &get("p"));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_of_any_version_are_told_apart() {
+    fn reads_of_any_version_are_matched() {
         let old = RequestMatch {
             any_version: Some(true),
             ..RequestMatch::default()
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn troubles_add_up_until_one_ends_the_request() {
+    fn actions_add_up_until_one_ends_the_request() {
         let delay = Action::Delay(Duration::from_secs(1));
         let fail = |text: &str| Action::fail(Status::bad_request(text));
         let mut plan = plan([
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_found_by_their_object_and_bookmarks_are_none() {
+    fn events_are_matched_by_their_object_and_bookmarks_are_not_events() {
         let watch = RequestInfo::read(&Method::GET, "/api/v1/pods", "watch=1");
         let about_q = RequestMatch {
             namespace: Some("d".to_owned()),

@@ -1,4 +1,4 @@
-//! What has gone wrong on purpose, in the order it happened.
+//! The record of injected faults, in order.
 
 use std::collections::VecDeque;
 
@@ -9,25 +9,25 @@ use super::{Action, Requester, RuleId};
 use crate::limits::MAX_RECORDED_FAULTS;
 use crate::request_info::RequestInfo;
 
-/// A fault that happened.
+/// An injected fault.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fired {
-    /// When, by the clock of the server.
+    /// The time, by the server's clock.
     pub at: Time,
-    /// The rule behind it; `None` if somebody changed how open streams flow.
+    /// The rule; `None` if the flow of open streams was set.
     pub rule: Option<RuleId>,
-    /// What happened.
+    /// The action.
     pub action: Action,
-    /// Whose request it happened to.
+    /// The user of the request.
     pub user: String,
-    /// The program that asked.
+    /// The `User-Agent` of the request.
     pub user_agent: String,
-    /// What was to be done.
+    /// The verb of the request.
     pub verb: String,
-    /// What to: the path of the request.
+    /// The path of the request.
     pub path: String,
-    /// The object of the event it happened to: `namespace/name`. Empty if it happened to the request as a whole.
+    /// The object of the affected event: `namespace/name`. Empty if the request as a whole was affected.
     pub object: String,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct About<'a> {
 }
 
 impl Record {
-    /// Notes a fault. The oldest is forgotten if there are too many.
+    /// Records a fault. Beyond the limit, the oldest is dropped.
     pub(super) fn note(&mut self, at: Time, rule: Option<RuleId>, action: Action, about: About<'_>) {
         if self.fired.len() >= MAX_RECORDED_FAULTS {
             self.fired.pop_front();

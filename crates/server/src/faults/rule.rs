@@ -1,4 +1,4 @@
-//! A fault as it is written down: which requests, which of them, how often, and what happens to them.
+//! A fault rule: the requests it matches, which of them, how often, and the action.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use super::{Flow, Requester};
 use crate::Verb;
 use crate::request_info::RequestInfo;
 
-/// Which requests a fault is for. What is not set matches everything.
+/// Selects requests. Unset fields match everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct RequestMatch {
-    /// The name of the user who asks.
+    /// The name of the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// What the `User-Agent` of the program that asks begins with.
+    /// A prefix of the `User-Agent`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_agent: Option<String>,
-    /// What is to be done.
+    /// The verb.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verb: Option<Verb>,
     /// The API group; `Some("")` is core.
@@ -34,20 +34,20 @@ pub struct RequestMatch {
     /// The namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The object. A fault of a watch's events takes those about this object.
+    /// The object. For faults of watch events: the object of the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Whether any version will do (`resourceVersion=0`). Real servers answer only such reads from the past.
+    /// True for reads of any version (`resourceVersion=0`). Real servers answer only such reads with stale data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub any_version: Option<bool>,
 }
 
-/// A fault and when it happens.
+/// A fault and when it is injected.
 ///
 /// ```
 /// use watchkeeper_server::{Action, Cut, RequestMatch, Rule, Verb};
 ///
-/// // The second pod that anybody creates is stored, and its creator never hears of it.
+/// // The second pod to be created is stored, but its creator gets no answer.
 /// let rule = Rule {
 ///     nth: 2,
 ///     ..Rule::new(RequestMatch::new(Verb::Create, "pods"), Action::Cut(Cut::BeforeAnswer))
@@ -55,7 +55,7 @@ pub struct RequestMatch {
 /// # assert_eq!(serde_json::from_value::<Rule>(serde_json::to_value(&rule).unwrap()).unwrap(), rule);
 /// ```
 ///
-/// The same as JSON, where everything but the action may be left out:
+/// The same as JSON, where everything but the action is optional:
 ///
 /// ```
 /// # let text = r#"
@@ -67,84 +67,84 @@ pub struct RequestMatch {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rule {
-    /// Which requests are meant.
+    /// The affected requests.
     #[serde(default)]
     pub request: RequestMatch,
-    /// The first of them that the fault may happen to, from 1.
+    /// The first of them that is affected, from 1.
     #[serde(default = "first")]
     pub nth: u64,
-    /// How likely it happens to each from there on: 1 is certain.
+    /// The probability for each from there on: 1 is certain.
     #[serde(default = "certain")]
     pub probability: f64,
-    /// Where the chances come from: the same seed makes the same choices.
+    /// The seed of the probability: equal seeds make equal choices.
     #[serde(default)]
     pub seed: u64,
-    /// How often it happens; `None` for as long as the rule is there.
+    /// The number of times it is injected; `None`: until the rule is removed.
     #[serde(default)]
     pub times: Option<u64>,
-    /// What happens.
+    /// The action.
     pub action: Action,
 }
 
-/// What happens to a request, or to an event of a watch.
+/// The fault of a request, or of a watch event.
 ///
-/// A rule counts what its action is about: requests, the events of the watches that match, or their bookmarks.
+/// A rule counts the units of its action: requests, or the events or bookmarks of matching watches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Action {
-    /// Answers with this status instead of handling the request. A 429 with `details.retryAfterSeconds` carries the
-    /// header as well.
+    /// Answers with this status instead of handling the request. A 429 with `details.retryAfterSeconds` also sets the
+    /// header.
     Fail(Box<Status>),
-    /// Refuses the request as RBAC does for a user without the right to it. The right is back when the rule is gone.
+    /// Rejects the request as RBAC does for a user without permission. Permission returns when the rule is removed.
     Forbid,
-    /// Handles the request after a pause, which counts against its timeout.
+    /// Handles the request after a delay, which counts against its timeout.
     #[serde(with = "go_duration")]
     Delay(Duration),
-    /// Breaks the connection, with everything else that is on it.
+    /// Closes the connection, with everything else on it.
     Cut(Cut),
-    /// Answers a get, a list or the objects a watch begins with from the past. A watch then tells what came after.
+    /// Answers a get, a list or the initial events of a watch with old data. A watch then delivers the later events.
     Stale(Stale),
-    /// Forgets all history before the request is handled: a watch from an older version is told 410, and so is the next
-    /// page of an older list.
+    /// Compacts all history before the request is handled: a watch from an older version gets 410, and so does the
+    /// next page of an older list.
     Compact,
-    /// No webhook can be reached on behalf of the request; their failure policies decide.
+    /// No webhook can be called for the request; their failure policies apply.
     WebhooksDown,
-    /// The store takes no writes of the request: it passes admission and validation, then fails as with a full etcd.
+    /// The store rejects writes of the request: it passes admission and validation, then fails as with a full etcd.
     ReadOnly,
-    /// Before an event of a watch is sent, its stream begins to flow otherwise. The event is the first to be affected.
+    /// Sets the flow of a stream before an event is sent. That event is the first to be affected.
     Flow(Flow),
-    /// An event of a watch, and all that come behind it, are sent later.
+    /// Delays an event of a watch, and all following events.
     #[serde(with = "go_duration")]
     DelayEvent(Duration),
-    /// A bookmark of a watch is not sent, be it the one that ends the initial events.
+    /// Drops a bookmark of a watch, even the one that ends the initial events.
     WithholdBookmark,
 }
 
-/// When a connection breaks.
+/// The moment at which a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Cut {
-    /// Before the request is handled: nothing happens, and nothing is answered.
+    /// Before the request is handled: it has no effect and no response.
     BeforeHandling,
-    /// After the request was handled: a write is stored, and nothing is answered.
+    /// After the request was handled: a write is stored, but there is no response.
     BeforeAnswer,
-    /// After the request was handled, with half of the answer's body.
+    /// After the request was handled, with half of the response body.
     WithinAnswer,
-    /// After the answer, which is complete unless the connection had no room for it.
+    /// After the response, which is complete unless the connection could not take it all.
     AfterAnswer,
 }
 
-/// How old a read is. What has been compacted is not read; the oldest revision there is takes its place.
+/// The age of a stale read. A compacted revision is replaced by the oldest available one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Stale {
     /// At this revision.
     At(u64),
-    /// So many revisions before the newest.
+    /// This many revisions before the latest.
     Behind(u64),
 }
 
-/// What the rule of an action counts.
+/// The unit that a rule counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     Request,
@@ -161,7 +161,7 @@ fn certain() -> f64 {
 }
 
 impl Rule {
-    /// A fault that happens once, to the next request that matches.
+    /// A fault injected once, into the next matching request.
     pub fn new(request: RequestMatch, action: Action) -> Self {
         Self {
             times: Some(1),
@@ -169,7 +169,7 @@ impl Rule {
         }
     }
 
-    /// A fault that happens to every request that matches, until the rule is removed.
+    /// A fault injected into every matching request until the rule is removed.
     pub fn always(request: RequestMatch, action: Action) -> Self {
         Self {
             request,
@@ -196,7 +196,7 @@ impl Action {
         }
     }
 
-    /// Whether nothing that other rules want would be noticed any more.
+    /// True if the effect of later rules could not be observed.
     pub(super) fn is_final(&self) -> bool {
         matches!(self, Self::Fail(_) | Self::Forbid | Self::Cut(_))
     }
@@ -212,7 +212,7 @@ impl RequestMatch {
         }
     }
 
-    /// Requests of the user of this name, whatever they want.
+    /// All requests of a user.
     pub fn user(name: impl Into<String>) -> Self {
         Self {
             user: Some(name.into()),
@@ -224,7 +224,7 @@ impl RequestMatch {
         self.matches_requester(requester) && self.matches_info(info)
     }
 
-    /// Whether an event is meant: its watch must match, and the object must be the one that is named.
+    /// True if the event's watch matches, and its object is the named one.
     pub(super) fn matches_event(
         &self,
         requester: &Requester,
@@ -271,7 +271,7 @@ impl RequestMatch {
     }
 }
 
-/// Spans of time as Kubernetes writes them: `"1m30s"`.
+/// Durations as Kubernetes writes them: `"1m30s"`.
 pub(super) mod go_duration {
     use std::time::Duration;
 

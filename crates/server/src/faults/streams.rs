@@ -1,4 +1,4 @@
-//! The open streams of a server, and how each of them flows.
+//! The open streams of a server, and the flow of each.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,24 +10,24 @@ use super::rule::go_duration;
 use super::{RequestMatch, Requester};
 use crate::request_info::RequestInfo;
 
-/// How an open stream flows.
+/// The flow of an open stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Flow {
-    /// Events are sent as they come.
+    /// Events are sent at once.
     Running,
-    /// Each event is held back for this long first.
+    /// Each event is delayed by this time.
     #[serde(with = "go_duration")]
     Slow(Duration),
-    /// Nothing is sent; events gather behind the stream as behind a slow client.
+    /// Nothing is sent; events accumulate as for a slow client.
     Stalled,
     /// The stream ends as at its timeout: a complete body.
     Ended,
-    /// The stream breaks off: an incomplete body, or a reset.
+    /// The stream breaks: an incomplete body, or a reset.
     Cut,
 }
 
-/// The streams by number, in the order they were opened: a run that is repeated meets them in the same order.
+/// The streams by number, in the order they were opened, so that a repeated run processes them in the same order.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     next_id: u64,
@@ -69,7 +69,7 @@ impl Streams {
 }
 
 impl Stream {
-    /// Changes how the stream flows; false if it flows that way already.
+    /// Sets the flow; false if it is unchanged.
     pub(super) fn set_flow(&self, flow: Flow) -> bool {
         self.flow.send_replace(flow) != flow
     }

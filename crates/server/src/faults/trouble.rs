@@ -1,10 +1,10 @@
-//! What one request meets on purpose: the actions that fire for it, put together and lived through.
+//! The faults of one request: combines the actions of the rules that fired, and applies them.
 //!
 //! ```text
-//! delay ▶ cut before handling ▶ fail or forbid ▶ compact ▶ the handler, under its scope ▶ cut before the answer
+//! delay ▶ cut before handling ▶ fail or forbid ▶ compact ▶ the handler, under its scope ▶ cut before the response
 //! ```
 //!
-//! Cuts within and after the answer come when there is one: see `filter`.
+//! Cuts within and after the response are applied in `filter`.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::rule::{Action, Cut, Stale};
 use crate::authorize::denied;
 use crate::request_info::RequestInfo;
 
-/// Nothing, unless a rule has fired.
+/// Empty unless a rule has fired.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
     /// Before anything else.
@@ -30,16 +30,16 @@ pub(crate) struct Trouble {
     pub cut: Option<Cut>,
 }
 
-/// How a request is refused.
+/// The kind of rejection.
 #[derive(Debug)]
 enum Refusal {
     With(Box<Status>),
-    /// In the words of RBAC.
+    /// With RBAC's text.
     Forbidden,
 }
 
 impl Trouble {
-    /// All of this together; `None` if it is nothing.
+    /// Combines actions; `None` if there are none.
     pub(super) fn of(actions: impl ExactSizeIterator<Item = Action>) -> Option<Box<Self>> {
         if actions.len() == 0 {
             return None;
@@ -59,12 +59,12 @@ impl Trouble {
             Action::Compact => self.compacts = true,
             Action::WebhooksDown => self.webhooks_down = true,
             Action::ReadOnly => self.read_only = true,
-            // Of events, not of requests.
+            // These affect events, not requests.
             Action::Flow(_) | Action::DelayEvent(_) | Action::WithholdBookmark => {}
         }
     }
 
-    /// Refuses the request if that is planned.
+    /// Rejects the request if a rule says so.
     pub(crate) fn refuse(&self, user: &User, info: &RequestInfo) -> Result<(), Status> {
         match &self.refusal {
             None => Ok(()),
@@ -73,7 +73,7 @@ impl Trouble {
         }
     }
 
-    /// The terms on which the handler uses the store. A write never looks at the past: it would only conflict.
+    /// The handler's view of the store. A write never reads old data: it would only conflict.
     pub(crate) fn scope(&self, registry: &Registry, info: &RequestInfo) -> Scope {
         let stale = self.stale.filter(|_| !info.is_mutating());
         Scope {
@@ -83,7 +83,7 @@ impl Trouble {
     }
 }
 
-/// The revision that a stale read shows.
+/// The revision of a stale read.
 fn past(registry: &Registry, stale: Stale) -> Revision {
     let store = registry.store();
     let newest = store.current_revision();

@@ -1,39 +1,39 @@
-//! The queues of one priority level: which request waits where, and which runs next.
+//! The queues of one priority level: assigns waiting requests and selects the next to run.
 //!
-//! This is start-time fair queueing. Every queue has a virtual time up to which its work is paid for; a request that
-//! begins moves it on by its seats times the time it is expected to hold them, and when it ends the true time is put in
-//! place of the expected one. The queue that is paid up least goes first, so a flow with many or long requests waits for
-//! the others and not they for it:
+//! This is start-time fair queueing. Every queue has a virtual time up to which its work is paid for. A starting
+//! request advances it by its seats times its expected duration; when it ends, the actual duration replaces the
+//! expected one. The queue with the lowest virtual time is next, so a flow with many or long requests waits for the
+//! others, not they for it:
 //!
 //! ```text
-//!   queue 3:  paid up to 0.006   waiting: a4 a5 a6      (two requests of a run)
-//!   queue 7:  paid up to 0.000   waiting: b1            ◀ next, though it came last
+//!   queue 3:  paid up to 0.006   waiting: a4 a5 a6      (two of its requests run)
+//!   queue 7:  paid up to 0.000   waiting: b1            ◀ next, although it arrived last
 //! ```
 //!
-//! A queue that becomes busy starts at the level's virtual time: idling saves nothing up. Queues exist only while they
-//! are busy, so a level with millions of them costs what its requests cost.
+//! A queue that becomes busy starts at the level's virtual time: idle time is not saved up. Only busy queues exist,
+//! so the number of queues in a level costs nothing.
 
 use std::collections::{HashMap, VecDeque};
 
-/// How long a request is expected to run until it has, in seconds; as kube-apiserver.
+/// The expected duration of a request, in seconds, as in kube-apiserver.
 const EXPECTED_SECONDS: f64 = 0.003;
 
-/// A request that waits.
+/// A waiting request.
 #[derive(Debug)]
 pub(super) struct Waiting<W> {
-    /// Grows with each request that waits: the order of arrival.
+    /// The order of arrival.
     pub id: u64,
     pub seats: u32,
-    /// Who wants to know.
+    /// Notified when the request may run.
     pub waiter: W,
 }
 
 #[derive(Debug)]
 struct Queue<W> {
-    /// The virtual time at which its next request begins.
+    /// The virtual time at which its next request starts.
     paid_up_to: f64,
     waiting: VecDeque<Waiting<W>>,
-    /// Seats that its waiting and its running requests take.
+    /// The seats of its waiting and running requests.
     seats: u32,
     running: u32,
 }
@@ -57,23 +57,23 @@ impl<W> Default for FairQueues<W> {
 }
 
 impl<W> FairQueues<W> {
-    /// How many requests wait.
+    /// The number of waiting requests.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// How many requests wait in a queue.
+    /// The number of waiting requests in a queue.
     pub(super) fn length(&self, queue: u32) -> usize {
         self.busy.get(&queue).map_or(0, |queue| queue.waiting.len())
     }
 
-    /// The queue of a hand with the least work in it.
+    /// The queue of a hand with the least work.
     pub(super) fn least_busy(&self, hand: impl Iterator<Item = u32>) -> u32 {
         let work = |queue: &u32| self.busy.get(queue).map_or(0, |queue| queue.seats);
         hand.min_by_key(work).unwrap_or(0)
     }
 
-    /// Lets a request wait.
+    /// Adds a waiting request.
     pub(super) fn push(&mut self, queue: u32, request: Waiting<W>) {
         let queue = self.queue(queue);
         queue.seats += request.seats;
@@ -81,7 +81,7 @@ impl<W> FairQueues<W> {
         self.waiting += 1;
     }
 
-    /// The queue whose first request runs next, and the seats that request takes.
+    /// The queue whose first request runs next, and the seats of that request.
     pub(super) fn next(&self) -> Option<(u32, u32)> {
         let heads = self.busy.iter().filter_map(|(number, queue)| {
             let head = queue.waiting.front()?;
@@ -92,7 +92,7 @@ impl<W> FairQueues<W> {
         Some((next.2, next.3))
     }
 
-    /// Takes the first request out of a queue, to be started.
+    /// Removes the first request of a queue, to start it.
     pub(super) fn pop(&mut self, number: u32) -> Option<Waiting<W>> {
         let queue = self.busy.get_mut(&number)?;
         let request = queue.waiting.pop_front()?;
@@ -101,7 +101,7 @@ impl<W> FairQueues<W> {
         Some(request)
     }
 
-    /// Notes that a request of a queue begins to run.
+    /// Records that a request of a queue starts.
     pub(super) fn started(&mut self, number: u32, seats: u32) {
         let queue = self.queue(number);
         let began = queue.paid_up_to;
@@ -111,7 +111,7 @@ impl<W> FairQueues<W> {
         self.virtual_time = self.virtual_time.max(began);
     }
 
-    /// Notes that a request of a queue has run for that long.
+    /// Records that a request of a queue ran for this time.
     pub(super) fn finished(&mut self, number: u32, seats: u32, seconds: f64) {
         if let Some(queue) = self.busy.get_mut(&number) {
             queue.paid_up_to += f64::from(seats) * (seconds - EXPECTED_SECONDS);
@@ -121,7 +121,7 @@ impl<W> FairQueues<W> {
         self.forget_if_idle(number);
     }
 
-    /// Takes a request out that waits no longer. False if it does not wait in this queue.
+    /// Removes a waiting request. False if it is not in this queue.
     pub(super) fn remove(&mut self, number: u32, id: u64) -> bool {
         let Some(queue) = self.busy.get_mut(&number) else {
             return false;
@@ -157,7 +157,7 @@ impl<W> FairQueues<W> {
 mod tests {
     use super::*;
 
-    /// Runs whatever waits, one after the other, each for that long, and tells their order.
+    /// Runs all waiting requests one after the other, each for this time; returns their order.
     fn drain(queues: &mut FairQueues<&'static str>, seconds: f64) -> Vec<&'static str> {
         let mut order = Vec::new();
         while let Some((number, seats)) = queues.next() {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_take_turns_whoever_came_first() {
+    fn queues_take_turns_regardless_of_arrival() {
         let mut queues = waiting(&[
             (1, 1, "a1"),
             (1, 1, "a2"),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_requests_are_paid_for_by_their_seats() {
+    fn requests_are_charged_by_their_seats() {
         let mut queues = waiting(&[
             (1, 4, "a1"),
             (1, 4, "a2"),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn long_requests_are_paid_for_when_they_end() {
+    fn long_requests_are_charged_when_they_end() {
         let mut queues = waiting(&[(1, 1, "a1"), (1, 1, "a2"), (2, 1, "b1"), (2, 1, "b2")]);
         let (first, seats) = queues.next().unwrap();
         queues.pop(first).unwrap();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_queues_are_forgotten() {
+    fn idle_queues_are_removed() {
         let mut queues = waiting(&[(1, 1, "a"), (2, 1, "b")]);
         assert!(queues.remove(2, 1));
         assert!(!queues.remove(2, 1));

@@ -1,4 +1,4 @@
-//! Flow schemas, compiled: which requests are of a flow, and of which level.
+//! Compiled flow schemas: match requests and distinguish flows.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -9,7 +9,7 @@ use watchkeeper_registry::User;
 use super::priority_level::uid;
 use crate::request_info::RequestInfo;
 
-/// What stands for everything in a rule.
+/// The wildcard of rules.
 const ANY: &str = "*";
 
 /// A flow schema.
@@ -23,7 +23,7 @@ pub(super) struct FlowSchema {
     rules: Vec<Rule>,
 }
 
-/// What tells the flows of a schema apart.
+/// The flow distinguisher of a schema.
 #[derive(Clone, Copy, Debug)]
 enum Distinguisher {
     Nothing,
@@ -43,7 +43,7 @@ enum Subject {
     Everybody,
     User(String),
     Group(String),
-    /// `None` is every account of the namespace.
+    /// `None` for every account of the namespace.
     ServiceAccount(String, Option<String>),
 }
 
@@ -62,7 +62,7 @@ struct PathRule {
     paths: Words,
 }
 
-/// Words of which one is meant.
+/// A list of names, or the wildcard.
 #[derive(Debug)]
 enum Words {
     Any,
@@ -87,19 +87,19 @@ impl FlowSchema {
         }
     }
 
-    /// The order in which schemas are tried.
+    /// The order of matching: precedence, then name.
     pub(super) fn order(&self) -> (i64, &str) {
         (self.precedence, &self.name)
     }
 
-    /// True if a request is of this schema.
+    /// True if a request matches this schema.
     pub(super) fn matches(&self, user: &User, request: &RequestInfo) -> bool {
         self.rules.iter().any(|rule| rule.matches(user, request))
     }
 
-    /// A hash of the flow that a request of this schema belongs to.
+    /// A hash of the flow of a request.
     pub(super) fn flow(&self, user: &User, request: &RequestInfo) -> u64 {
-        // Without a random key: the same history is told in the same way again.
+        // Without a random key, so that a repeated run makes equal choices.
         let mut hasher = DefaultHasher::new();
         self.name.hash(&mut hasher);
         match (self.distinguisher, &request.resource) {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_find_the_schemas_of_a_new_cluster() {
+    fn requests_match_the_schemas_of_a_new_cluster() {
         let admin = User::authenticated("admin", "", vec!["system:masters".to_owned()]);
         let alice = User::authenticated("alice", "", Vec::new());
         let node = User::authenticated("system:node:n1", "", vec!["system:nodes".to_owned()]);

@@ -1,8 +1,8 @@
-//! How many seats a list takes: an estimate from the last answer to the same path.
+//! The width of a list in seats, estimated from the last response for the same path.
 //!
-//! A request takes one seat. A list takes one more for every [`BYTES_PER_SEAT`] of the answer that was last sent for its
-//! path, whoever asked; kube-apiserver counts stored objects instead. An estimate falls by one with each smaller answer,
-//! so that short pages in between do not hide a long list.
+//! A request takes one seat. A list takes one more for every [`BYTES_PER_SEAT`] of the last response for its path,
+//! whoever requested it; kube-apiserver counts stored objects instead. An estimate decreases by one with each smaller
+//! response, so that short pages in between do not hide a long list.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,16 +11,16 @@ use parking_lot::Mutex;
 
 use crate::request_info::RequestInfo;
 
-/// About a hundred pods: what kube-apiserver reckons a seat for.
+/// About a hundred pods, as kube-apiserver estimates per seat.
 const BYTES_PER_SEAT: usize = 256 * 1024;
 
-/// The most seats a list takes; as kube-apiserver.
+/// The limit on seats of a list, as in kube-apiserver.
 const MAX_SEATS: u32 = 10;
 
-/// How many paths are remembered; with one more, all are forgotten.
+/// The limit on remembered paths; beyond it, all are dropped.
 const MAX_PATHS: usize = 4096;
 
-/// The lists of a server that take more than one seat, by a hash of their path.
+/// The lists that take more than one seat, by a hash of their path.
 #[derive(Debug, Default)]
 pub(super) struct ListWidths(Mutex<HashMap<u64, u32>>);
 
@@ -33,7 +33,7 @@ impl ListWidths {
         }
     }
 
-    /// Learns from an answer; `None` if it is too long to be made at once.
+    /// Records the size of a response; `None` if it is too long to be built at once.
     pub(super) fn learn(&self, request: &RequestInfo, bytes: Option<usize>) {
         if !is_list(request) {
             return;

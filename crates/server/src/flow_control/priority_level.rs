@@ -1,20 +1,20 @@
-//! Priority levels as they are stored, and the seats each gets of the server's.
+//! Stored priority levels, and the distribution of the server's seats among them.
 
 use http::HeaderValue;
 use serde_json::Value;
 
 use super::seats::{Limits, Queuing};
 
-/// A priority level as it is stored.
+/// A stored priority level.
 #[derive(Debug)]
 pub(super) struct PriorityLevel {
     pub name: String,
     pub uid: HeaderValue,
-    /// Its requests never wait and never count.
+    /// Its requests never wait and are not counted.
     pub is_exempt: bool,
     shares: u32,
     lendable_percent: u32,
-    /// `None` is without a limit.
+    /// `None`: no limit.
     borrowing_percent: Option<u32>,
     queuing: Option<Queuing>,
 }
@@ -41,7 +41,7 @@ impl PriorityLevel {
     }
 }
 
-/// The id of an object, as a header has it; empty if it is not stored.
+/// The uid of an object as a header; empty if it is not stored.
 pub(super) fn uid(object: &Value) -> HeaderValue {
     let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
     HeaderValue::from_str(uid).unwrap_or(HeaderValue::from_static(""))
@@ -53,7 +53,8 @@ fn number(value: &Value) -> Option<u32> {
         .map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 
-/// The seats of each limited level, in proportion to its shares, rounded up; and those that the exempt level lends.
+/// The seats of each limited level, in proportion to its shares, rounded up; and the seats that the exempt level
+/// lends.
 pub(super) fn share_out(levels: &[PriorityLevel], server: u32) -> (Vec<(String, Limits)>, u32) {
     let all: f64 = levels.iter().map(|level| f64::from(level.shares)).sum();
     let nominal = |level: &PriorityLevel| match level.shares {
@@ -89,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// The figures are those of a kube-apiserver with 600 seats.
+    /// The numbers are those of a kube-apiserver with 600 seats.
     #[test]
     fn the_seats_of_a_new_cluster() {
         let levels: Vec<_> = suggested_priority_levels()

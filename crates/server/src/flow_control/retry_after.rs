@@ -1,19 +1,19 @@
-//! How long a rejected client is asked to stay away: longer while a level goes on rejecting, as kube-apiserver.
+//! The `Retry-After` of rejected requests: it grows while a level keeps rejecting, as in kube-apiserver.
 //!
-//! It doubles when the level rejected at least three requests per second for that long, and shrinks by a second when it
-//! rejected less than one.
+//! It doubles when the level rejected at least three requests per second for that long, and decreases by a second
+//! when it rejected less than one.
 
 use std::collections::VecDeque;
 
-/// The most seconds a client is asked to stay away.
+/// The longest `Retry-After` in seconds.
 const MAX_SECONDS: u64 = 32;
 
-/// What a level has rejected lately.
+/// The recent rejections of a level.
 #[derive(Debug)]
 pub(super) struct RetryAfter {
     seconds: u64,
     raised_at: u64,
-    /// Rejected requests by second, oldest first; the last one is of the current second.
+    /// Rejected requests by second, oldest first; the last entry is the current second.
     history: VecDeque<(u64, u64)>,
 }
 
@@ -28,7 +28,7 @@ impl Default for RetryAfter {
 }
 
 impl RetryAfter {
-    /// Counts a rejected request; returns the seconds its client should stay away. Time is in seconds since some moment.
+    /// Counts a rejected request; returns its `Retry-After`. `now` is in seconds since an arbitrary start.
     pub(super) fn rejected(&mut self, now: u64) -> u64 {
         match self.history.back_mut() {
             Some((second, count)) if *second == now => *count += 1,
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_grows_with_what_is_rejected_and_shrinks_again() {
+    fn it_grows_with_rejections_and_shrinks_again() {
         let mut retry_after = RetryAfter::default();
         let mut told = |now: u64, count: u64| (0..count).map(|_| retry_after.rejected(now)).last().unwrap();
         let seen = [

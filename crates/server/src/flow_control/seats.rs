@@ -1,33 +1,32 @@
-//! The seats of a server, and which requests sit on them: plain data, no clock, no waiting.
+//! The seats of a server and the requests on them: plain data, no clock, no waiting.
 //!
-//! Every limited priority level has a nominal number of seats. Some of them it lends while it does not need them; the
-//! others are always kept for it. A level may also borrow what others lend, up to its own limit. Seats on loan come back
-//! as the requests on them end: as long as a level with requests waiting has fewer seats than are its own, nobody
-//! borrows.
+//! Every limited priority level has a nominal number of seats. It lends some of them while it does not need them, and
+//! keeps the others. A level may borrow what others lend, up to its own limit. Lent seats return when the requests on
+//! them end: while a level with waiting requests has fewer seats than its own, nobody borrows.
 //!
 //! ```text
 //!   level   nominal   kept   uses        the server has 10 + 4 = 14 seats
-//!   high       10       6      1         6 of high's are kept, though it uses 1
-//!   low         4       4      8         it borrows 4, which is all that high lends
-//!   high: a second request sits down at once; its seventh waits until low gives one back, and is next then
+//!   high       10       6      1         keeps 6, although it uses 1
+//!   low         4       4      8         borrows 4, all that high lends
+//!   high: a second request runs at once; its seventh waits until low returns a seat, and is next
 //! ```
 //!
-//! kube-apiserver computes loans every ten seconds from the demand it saw; here a seat is lent when it is asked for.
+//! kube-apiserver computes borrowing every ten seconds from past demand; here a seat is lent when it is needed.
 
 use super::fair_queues::{FairQueues, Waiting};
 use super::retry_after::RetryAfter;
 use super::shuffle_shard::hand;
 
-/// The most requests that wait, in all levels; more are rejected, whatever the levels allow.
+/// The limit on waiting requests in all levels; more are rejected, whatever the levels allow.
 pub(super) const MAX_WAITING: usize = 16_384;
 
-/// How requests of a level wait.
+/// The queuing of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Queuing {
     pub queues: u32,
-    /// How many of the queues a flow may use.
+    /// The number of queues a flow may use.
     pub hand_size: u32,
-    /// A queue that has so many requests takes no more.
+    /// The limit on requests in a queue.
     pub length_limit: usize,
 }
 
@@ -35,9 +34,9 @@ pub(super) struct Queuing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Limits {
     pub nominal: u32,
-    /// Those of the nominal ones that nobody borrows.
+    /// The nominal seats that are never lent.
     pub kept: u32,
-    /// With what may be borrowed.
+    /// The nominal seats plus those that may be borrowed.
     pub max: u32,
     /// `None` if requests do not wait.
     pub queuing: Option<Queuing>,
@@ -50,7 +49,7 @@ pub(super) struct LevelId {
     generation: u64,
 }
 
-/// A request that sits.
+/// A running request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Running {
     slot: usize,
@@ -58,7 +57,7 @@ pub(super) struct Running {
     pub seats: u32,
 }
 
-/// A request that waits.
+/// A waiting request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     slot: usize,
@@ -66,20 +65,20 @@ pub(super) struct Place {
     id: u64,
 }
 
-/// What becomes of a request that arrives.
+/// The result of an arriving request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
     Runs(Running),
     Waits(Place),
     Rejected(Rejection),
-    /// The level is gone: the request must be classified again.
+    /// The level was removed: the request must be classified again.
     Stale,
 }
 
-/// Why a request neither runs nor waits.
+/// The reason a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rejection {
-    /// Its level has no queues, or never a seat.
+    /// Its level has no queues, or no seats.
     ConcurrencyLimit,
     QueueFull,
 }
@@ -87,7 +86,7 @@ pub(super) enum Rejection {
 /// Requests that waited and may run now.
 pub(super) type Granted<W> = Vec<(W, Running)>;
 
-/// How busy a level is.
+/// The state of a level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LevelState {
     pub name: String,
@@ -100,7 +99,7 @@ pub(super) struct LevelState {
 #[derive(Debug)]
 struct Slot<W> {
     generation: u64,
-    /// Empty if nobody has the slot.
+    /// Empty if the slot is free.
     name: String,
     limits: Limits,
     in_use: u32,
@@ -114,7 +113,7 @@ struct Slot<W> {
 pub(super) struct Seats<W> {
     slots: Vec<Slot<W>>,
     total: u32,
-    /// Seats that nobody else can have: of every level those in use, or those kept for it if these are more.
+    /// Seats unavailable to other levels: for each level those in use, or those it keeps if that is more.
     committed: u32,
     waiting: usize,
     last_id: u64,
@@ -135,8 +134,8 @@ impl<W> Default for Seats<W> {
 }
 
 impl<W> Seats<W> {
-    /// Puts these levels in place of those there were. Levels of the same name keep their requests; those that are gone
-    /// get no more, and have nothing but loans for the ones they have. `spare` are seats of no level, to be lent.
+    /// Replaces the levels. Levels of the same name keep their requests; removed ones get no new requests and borrow
+    /// the seats of those they have. `spare` seats belong to no level and are lent.
     pub(super) fn configure(
         &mut self,
         levels: &[(String, Limits)],
@@ -196,8 +195,8 @@ impl<W> Seats<W> {
         }
     }
 
-    /// Lets a request run, wait, or neither. `flow` is a hash of whom it should be fair to. Others may be granted their
-    /// seats because of it.
+    /// Starts, queues or rejects a request. `flow` is the hash of its flow. Other requests may be granted seats as a
+    /// result.
     pub(super) fn arrive(
         &mut self,
         level: LevelId,
@@ -243,7 +242,7 @@ impl<W> Seats<W> {
         Arrival::Waits(Place { slot, queue, id })
     }
 
-    /// Takes a request from its seats after that many seconds.
+    /// Releases the seats of a request after this many seconds.
     pub(super) fn finish(&mut self, request: Running, seconds: f64, granted: &mut Granted<W>) {
         let in_use = self.slots[request.slot].in_use - request.seats;
         self.set_in_use(request.slot, in_use);
@@ -255,7 +254,7 @@ impl<W> Seats<W> {
         self.dispatch(granted);
     }
 
-    /// Lets a request wait no longer. False if it does not wait any more: then it was granted its seats.
+    /// Removes a waiting request. False if it no longer waits: then it was granted its seats.
     pub(super) fn leave(&mut self, place: Place, granted: &mut Granted<W>) -> bool {
         let was_waiting = self.slots[place.slot].queues.remove(place.queue, place.id);
         if was_waiting {
@@ -265,13 +264,13 @@ impl<W> Seats<W> {
         was_waiting
     }
 
-    /// Counts a rejected request; returns the seconds its client should stay away.
+    /// Counts a rejected request; returns its `Retry-After`.
     pub(super) fn retry_after(&mut self, level: LevelId, now: u64) -> u64 {
         let slot = self.slots.get_mut(level.slot);
         slot.map_or(1, |slot| slot.retry_after.rejected(now))
     }
 
-    /// The most seats a request of a level may take: a small part of the level's, so that one request never has it all.
+    /// The limit on seats of one request: a small part of the level's, so that no request takes them all.
     pub(super) fn widest(&self, level: LevelId) -> u32 {
         const PART: u32 = 7;
         self.slots
@@ -279,7 +278,7 @@ impl<W> Seats<W> {
             .map_or(1, |slot| (slot.limits.nominal / PART).max(1))
     }
 
-    /// All levels that have a name.
+    /// All levels in use.
     pub(super) fn levels(&self) -> impl Iterator<Item = LevelState> {
         let named = self.slots.iter().filter(|slot| !slot.name.is_empty());
         named.map(|slot| LevelState {
@@ -291,7 +290,7 @@ impl<W> Seats<W> {
         })
     }
 
-    /// Starts requests that wait as long as one fits.
+    /// Starts waiting requests as long as one fits.
     fn dispatch(&mut self, granted: &mut Granted<W>) {
         while self.waiting > 0
             && let Some(slot) = self.next_level()
@@ -309,8 +308,8 @@ impl<W> Seats<W> {
         }
     }
 
-    /// The level whose next request sits down: one that has fewer seats than are its own, or else one that borrows; of
-    /// these the one that uses the smallest part of its own.
+    /// The level whose next request starts: one below its own seats, else one that borrows; among these, the one that
+    /// uses the smallest part of its own.
     fn next_level(&self) -> Option<usize> {
         let borrows = self.owner_waits();
         let candidates = (0..self.slots.len()).filter(|slot| {
@@ -320,18 +319,18 @@ impl<W> Seats<W> {
         candidates.min_by(|a, b| self.used_part(*a).total_cmp(&self.used_part(*b)))
     }
 
-    /// The seats that the next waiting request of a level takes.
+    /// The seats of a level's next waiting request.
     fn head(&self, slot: usize) -> Option<u32> {
         let (_, seats) = self.slots[slot].queues.next()?;
         Some(self.width(slot, seats))
     }
 
-    /// The seats that a request of a level gets: never more than are the level's own, which it can always have.
+    /// The seats granted to a request: never more than the level's own, which are always available to it.
     fn width(&self, slot: usize, seats: u32) -> u32 {
         seats.clamp(1, self.slots[slot].limits.nominal.max(1))
     }
 
-    /// True if a request waits whose level has the right to its seats, lent though they may be.
+    /// True if a request waits whose level is entitled to seats that are lent.
     fn owner_waits(&self) -> bool {
         let is_owner = |slot| self.head(slot).is_some_and(|width| self.is_own(slot, width));
         self.waiting > 0 && (0..self.slots.len()).any(is_owner)

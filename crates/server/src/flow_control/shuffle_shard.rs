@@ -1,12 +1,12 @@
-//! Which queues of a level a flow may use: a hand of them, dealt by its hash.
+//! Shuffle sharding: deals each flow a hand of a level's queues, by its hash.
 //!
 //! Two flows rarely have the same hand. A flood fills the queues of its own hand, and nearly every other flow has a
-//! queue in its hand that is not among them.
+//! queue that is not among them.
 
-/// The most cards of a hand. Validation allows at most 60 bits of hash for a hand, which is 20 cards of a deck of 20.
+/// The limit on hand size. Validation allows at most 60 bits of hash for a hand, which is 20 cards of a deck of 20.
 const MAX_HAND: usize = 32;
 
-/// The queues of one hand, each once.
+/// The queues of a hand, without duplicates.
 pub(super) fn hand(hash: u64, queues: u32, size: u32) -> impl Iterator<Item = u32> {
     let size = (size as usize).min(MAX_HAND).min(queues as usize);
     let (mut left, mut dealt) = (hash, [0; MAX_HAND]);
@@ -14,7 +14,7 @@ pub(super) fn hand(hash: u64, queues: u32, size: u32) -> impl Iterator<Item = u3
         let deck = u64::from(queues) - index as u64;
         let mut card = (left % deck) as u32;
         left /= deck;
-        // The card is the n-th of those that are left: those dealt before, from the lowest on, are skipped.
+        // The card is the nth of the remaining ones: those dealt before, from the lowest on, are skipped.
         let mut place = 0;
         while place < index && dealt[place] <= card {
             card += 1;
@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hand_has_different_queues_of_the_deck() {
+    fn a_hand_has_distinct_queues() {
         for _ in 0..10_000 {
             let (hash, queues) = (fastrand::u64(..), fastrand::u32(1..200));
             let size = fastrand::u32(1..=queues.min(20));

@@ -1,5 +1,5 @@
-//! A request that another API server answers: passed on with the user's name, and the answer passed back. Bodies are
-//! streamed both ways, and upgraded connections (WebSocket, SPDY) are joined.
+//! Proxies a request to an aggregated API server, with the user's identity. Bodies are streamed both ways, and
+//! upgraded connections (WebSocket, SPDY) are joined.
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -18,7 +18,7 @@ use crate::filter::Call;
 use crate::respond::{Answer, Failure, plain_text};
 use crate::stream::{Opened, guarded};
 
-/// Headers about one connection, which are not passed on.
+/// Hop-by-hop headers, which are not forwarded.
 const OF_ONE_CONNECTION: [HeaderName; 8] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -55,12 +55,12 @@ pub(super) async fn answer(
     }
 }
 
-/// As kube-aggregator says it: a line of text.
+/// The response of kube-aggregator: a line of text.
 fn unavailable(line: &str) -> Answer {
     plain_text(StatusCode::SERVICE_UNAVAILABLE, format!("{line}\n"))
 }
 
-/// The request as the other server gets it.
+/// The request as sent to the other server.
 fn outgoing(call: &Call, host: &str, body: &mut RequestBody) -> Result<Request<OutgoingBody>, Status> {
     let path = call.head.uri.path_and_query().map_or("/", |path| path.as_str());
     let uri: Uri = path.parse().map_err(Status::internal_error)?;
@@ -85,7 +85,7 @@ fn outgoing(call: &Call, host: &str, body: &mut RequestBody) -> Result<Request<O
     Ok(request)
 }
 
-/// The protocol that a client wants to change to.
+/// The protocol that the client wants to upgrade to.
 fn asked_upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     let mut options = headers
         .get_all(CONNECTION)
@@ -98,7 +98,7 @@ fn asked_upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     headers.get(UPGRADE).filter(|_| is_asked).cloned()
 }
 
-/// Removes what is about one connection alone: the known headers and those that `Connection` names.
+/// Removes hop-by-hop headers: the known ones and those that `Connection` names.
 fn remove_connection_headers(headers: &mut HeaderMap) {
     let lines = headers
         .get_all(CONNECTION)
@@ -111,7 +111,7 @@ fn remove_connection_headers(headers: &mut HeaderMap) {
     }
 }
 
-/// The answer, whose body is passed on as it comes. A stream without an end ends when the server drains.
+/// The response, whose body is streamed. An endless stream ends when the server drains.
 fn passed_back(call: &Call, answer: Response<Incoming>) -> Answer {
     let (mut head, body) = answer.into_parts();
     remove_connection_headers(&mut head.headers);
@@ -136,7 +136,7 @@ fn passed_back(call: &Call, answer: Response<Incoming>) -> Answer {
     answer
 }
 
-/// Both connections have changed their protocol: from now on, bytes are carried between them.
+/// Both connections were upgraded: copies bytes between them.
 fn upgraded(call: &mut Call, mut answer: Response<Incoming>) -> Answer {
     let mut asked = Request::new(());
     *asked.extensions_mut() = std::mem::take(&mut call.head.extensions);
@@ -147,7 +147,7 @@ fn upgraded(call: &mut Call, mut answer: Response<Incoming>) -> Answer {
         .spawn(draining.run_until_cancelled_owned(async move {
             if let (Ok(client), Ok(backend)) = tokio::join!(client, backend) {
                 let (mut client, mut backend) = (TokioIo::new(client), TokioIo::new(backend));
-                // Either side may break off; the other then sees its end.
+                // If one side closes, the other sees the end.
                 let _ = tokio::io::copy_bidirectional(&mut client, &mut backend).await;
             }
         }));

@@ -1,4 +1,4 @@
-//! POST of a binding: to a pod's own address, or to the collection of bindings.
+//! POST of a binding: to a pod's `binding` subresource, or to the collection of bindings.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -11,7 +11,7 @@ use crate::respond::{Answer, Failure, encoded};
 use crate::route::ResourceRoute;
 use crate::status_bytes;
 
-/// Whether a create is a binding in disguise.
+/// True if a create is a binding.
 pub(super) fn is_binding(route: &ResourceRoute) -> bool {
     route.resource.resource.group.is_empty() && route.resource.resource.plural == "bindings"
 }

@@ -1,5 +1,5 @@
-//! Component statuses, which nothing stores: whether the parts of a control plane are well. This server is one part;
-//! the other is its storage, which is called `etcd-0` as it is in every cluster.
+//! ComponentStatuses, which are not stored. The only component besides this server is its storage, called `etcd-0` as
+//! in every cluster.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use crate::route::ResourceRoute;
 
 const STORAGE: &str = "etcd-0";
 
-/// Whether a request is about them.
+/// True if a request is for component statuses.
 pub(super) fn is_asked(route: &ResourceRoute) -> bool {
     let resource = &route.resource.resource;
     builtin::by_plural(&resource.group, &resource.plural) == Some(&builtin::COMPONENT_STATUS)
@@ -30,7 +30,7 @@ pub(super) async fn answer(call: &Call, route: &ResourceRoute) -> Result<Answer,
     match route.name.as_deref() {
         None => {
             let form = form(call, route, Offer::Collection)?;
-            // A table of all is that of the one there is.
+            // A Table of all is that of the only one.
             if matches!(form.accepted.transform, Transform::Table(_)) {
                 return one(&storage, form);
             }
@@ -45,7 +45,7 @@ pub(super) async fn answer(call: &Call, route: &ResourceRoute) -> Result<Answer,
             ))
         }
         Some(STORAGE) => one(&storage, form(call, route, Offer::Objects)?),
-        // Not a 404: so does a real server.
+        // Not a 404, as in a real server.
         Some(other) => Err(Status::unclassified(format!("Component not found: {other}")).into()),
     }
 }

@@ -1,8 +1,8 @@
-//! Faults over the wire, for clients that are not in the same process: only for administrators, and only on servers
-//! that were started with debug endpoints.
+//! Fault injection over HTTP, for clients in other processes: only for administrators, and only on servers started
+//! with debug endpoints.
 //!
 //! ```text
-//! POST /debug/compact?revision=N       forget what was before revision N
+//! POST /debug/compact?revision=N       compact the history before revision N
 //! POST /debug/streams?flow=cut         cut, end, stall or run open streams (&resource=, &namespace=, &name=)
 //! POST /debug/connections?refuse=true  refuse new connections, or stop doing so
 //! ```

@@ -58,7 +58,7 @@ pub(super) async fn delete_collection(
     with_warnings(answer, context.warnings.take())
 }
 
-/// From the body if there is one, else from the query: one of them counts, never both.
+/// The options of the body if there is one, else of the query; never both.
 fn options(call: &Call, bytes: &[u8]) -> Result<DeleteOptions, Failure> {
     match bytes {
         [] => Ok(DeleteOptions::from_query(call.query())?),
@@ -66,7 +66,7 @@ fn options(call: &Call, bytes: &[u8]) -> Result<DeleteOptions, Failure> {
     }
 }
 
-/// What is gone is answered with a `Status`, unless the kind shows what it was; what remains is shown.
+/// A removed object is answered with a `Status`, unless its kind returns the object; a marked one is returned.
 fn answer(
     definition: &Definition,
     name: &str,
@@ -84,7 +84,7 @@ fn answer(
             ))
         }
         Deletion::Gone(object) => object_answer(StatusCode::OK, definition, object, form),
-        // Clients that ask in the old way for dependents to go too are told that it is under way.
+        // Clients that use the deprecated `orphanDependents=false` get 202.
         Deletion::Marked(object) => {
             let code = match options.orphan_dependents {
                 Some(false) => StatusCode::ACCEPTED,

@@ -1,4 +1,4 @@
-//! Discovery documents: what is served, small or aggregated.
+//! Discovery documents, legacy and aggregated.
 
 use http::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderValue, StatusCode};
@@ -14,7 +14,7 @@ use crate::forms;
 use crate::negotiate::{Accepted, Offer, Transform, accept};
 use crate::respond::{Answer, Failure, encoded, to_json, with_type};
 
-/// What an aggregated document states it is.
+/// The content type of an aggregated document.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// `GET /api`.
@@ -59,7 +59,7 @@ fn form(call: &Call, offer: Offer) -> Result<Accepted, Failure> {
     })
 }
 
-/// A document in the encoding asked for.
+/// A document in the requested encoding.
 fn document(document: &impl Serialize, form: Accepted) -> Result<Answer, Failure> {
     let bytes = match form.format {
         Format::Json => to_json(document).into(),
@@ -73,7 +73,7 @@ fn tree(document: &impl Serialize) -> Result<Value, Status> {
     serde_json::to_value(document).map_err(Status::internal_error)
 }
 
-/// The aggregated document, or nothing if the client has it already.
+/// The aggregated document, or 304 if the client has it.
 fn aggregated(call: &Call, document: &Aggregated<'_>) -> Answer {
     let bytes = to_json(document);
     let tag = etag(&bytes);
@@ -94,7 +94,7 @@ pub(super) fn not_modified() -> Answer {
     answer
 }
 
-/// Whether the client says that it has this document.
+/// True if the request's `If-None-Match` has this tag.
 pub(super) fn is_known(call: &Call, tag: &str) -> bool {
     let known = call
         .head

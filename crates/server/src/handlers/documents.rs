@@ -1,4 +1,4 @@
-//! The small documents of the server itself: paths, version, health and metrics.
+//! Documents of the server itself: paths, version, health and metrics.
 
 use http::StatusCode;
 use serde::Serialize;
@@ -8,10 +8,10 @@ use crate::filter::Call;
 use crate::respond::{Answer, Failure, json, text, with_type};
 use crate::version::Version;
 
-/// What pages say that have no form to rely on.
+/// The notice on pages without a stable format.
 const FOR_PEOPLE: &str = "For people: the form of this page may change.\n";
 
-/// What stands at the root besides groups and health checks.
+/// The paths at the root besides groups and health checks.
 const PATHS: [&str; 13] = [
     "/.well-known/openid-configuration",
     "/api",
@@ -28,7 +28,7 @@ const PATHS: [&str; 13] = [
     "/version",
 ];
 
-/// `GET /`: what there is to see.
+/// `GET /`: the available paths.
 pub(super) fn root(call: &Call) -> Result<Answer, Failure> {
     #[derive(Serialize)]
     struct Paths {
@@ -54,11 +54,11 @@ pub(super) fn root(call: &Call) -> Result<Answer, Failure> {
         paths.push(root);
     }
     paths.sort();
-    // People read this page; it is always indented.
+    // Always indented, because people read it.
     Ok(json(&Paths { paths }, true))
 }
 
-/// `GET /version`. Always indented, as a real server has it.
+/// `GET /version`. Always indented, as in a real server.
 pub(super) fn version() -> Answer {
     json(&Version::current(), true)
 }
@@ -75,13 +75,13 @@ pub(super) fn metrics(call: &Call) -> Answer {
     with_type(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page)
 }
 
-/// `GET /metrics/slis`: every health check as a number, for whoever keeps score over time.
+/// `GET /metrics/slis`: every health check as a number.
 pub(super) async fn health_metrics(call: &Call) -> Answer {
     let page = call.server.health().await.metrics();
     with_type(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page)
 }
 
-/// `GET /statusz`: since when the server runs.
+/// `GET /statusz`: the uptime.
 pub(super) fn statusz(call: &Call) -> Answer {
     let page = format!(
         "watchkeeper statusz\n{FOR_PEOPLE}\nUp: {} s\nVersion: {}\n",
@@ -91,7 +91,7 @@ pub(super) fn statusz(call: &Call) -> Answer {
     text(StatusCode::OK, page)
 }
 
-/// `GET /flagz`: how it was started.
+/// `GET /flagz`: the start options.
 pub(super) fn flagz(call: &Call) -> Answer {
     let server = &call.server;
     let page = format!(

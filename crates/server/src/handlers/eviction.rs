@@ -1,4 +1,4 @@
-//! POST of an eviction: a pod goes if its disruption budget can spare it.
+//! POST of an eviction: deletes a pod if its disruption budget permits it.
 
 use bytes::Bytes;
 use http::StatusCode;

@@ -23,7 +23,7 @@ pub(super) async fn get(call: &Call, route: &ResourceRoute) -> Result<Answer, Fa
     object_answer(StatusCode::OK, &definition, &object, form)
 }
 
-/// Old clients asked for objects without what a cluster had added. Real servers refuse rather than ignore it.
+/// Rejects the removed `export` parameter, as real servers do.
 fn refuse_export(query: &str) -> Result<(), Status> {
     if QueryParams::parse(query).flag("export") {
         let text = "the export parameter, deprecated since v1.14, is no longer supported";

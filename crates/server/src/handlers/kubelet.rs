@@ -1,8 +1,7 @@
-//! What only a node could answer: logs, commands, attached terminals, forwarded ports and proxied requests.
+//! Subresources that a node answers: logs, exec, attach, port-forward and proxy.
 //!
-//! There are no nodes behind this server, so the answers are those of a server whose nodes cannot be reached: the
-//! request is checked as far as that is possible without them. Pods on simulated nodes have an answer of their own
-//! ([`simulated`]).
+//! There are no real nodes, so the answers are those of a server whose nodes are unreachable: the request is
+//! validated as far as possible without them. Pods on simulated nodes are handled in [`simulated`].
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
@@ -16,12 +15,12 @@ use crate::filter::Call;
 use crate::respond::{Answer, Failure};
 use crate::route::ResourceRoute;
 
-/// Whether a subresource is answered by a node.
+/// True if a node answers this subresource.
 pub(super) fn is_asked_of_a_node(subresource: &str) -> bool {
     matches!(subresource, "log" | "exec" | "attach" | "portforward" | "proxy")
 }
 
-/// Answers as far as that is possible.
+/// Answers as far as possible without a node.
 pub(super) async fn answer(call: &Call, route: &ResourceRoute, subresource: &str) -> Result<Answer, Failure> {
     let name = route.name.as_deref().unwrap_or_default();
     let plural = &*route.resource.resource.plural;
@@ -54,7 +53,7 @@ async fn is_on_simulated(call: &Call, node: &str) -> bool {
     node.is_ok_and(|node| simulated::is_simulated(&node))
 }
 
-/// A pod that runs nowhere has no log yet, which is no failure.
+/// A pod that is not scheduled has an empty log, which is not an error.
 async fn log(call: &Call, route: &ResourceRoute, name: &str) -> Result<Answer, Failure> {
     let options = LogOptions::from_query(call.query(), name)?;
     let pod = read_pod(call, route, name).await?;
@@ -76,7 +75,7 @@ async fn log(call: &Call, route: &ResourceRoute, name: &str) -> Result<Answer, F
     }
 }
 
-/// A container must be named, unless there is only one.
+/// The container must be named if there are several.
 fn check_container(pod: &Value, name: &str, wanted: &str) -> Result<(), Status> {
     let names: Vec<&str> = ["containers", "initContainers", "ephemeralContainers"]
         .into_iter()
@@ -97,8 +96,7 @@ fn check_container(pod: &Value, name: &str, wanted: &str) -> Result<(), Status> 
     }
 }
 
-/// A node that is known cannot be reached; one that is not is reported in the words of a real server, which speaks
-/// of pods here.
+/// A known node is unreachable; for an unknown one, the error has the text of a real server, which names pods here.
 async fn find_node(call: &Call, node: &str) -> Result<Answer, Failure> {
     match read(call, &builtin::NODE, "", node).await {
         Ok(_) => Err(unreachable(node)),

@@ -1,11 +1,11 @@
-//! The store behind a running server, for whoever operates it. Only administrators, and users whose role names these paths
-//! in `nonResourceURLs`, are let in: a backup holds every secret.
+//! Maintenance of the store of a running server. Allowed only for administrators and users whose role names these
+//! paths in `nonResourceURLs`: a backup contains every secret.
 //!
 //! ```text
-//! GET  /maintenance/v1/backup       everything at one revision, as `watchkeeper restore` reads it
-//! GET  /maintenance/v1/status       revisions, and the room that the store takes
-//! POST /maintenance/v1/compact      forget all history
-//! POST /maintenance/v1/defragment   give free room back to the file system; writers wait meanwhile
+//! GET  /maintenance/v1/backup       a backup of one revision, for `watchkeeper restore`
+//! GET  /maintenance/v1/status       revisions, and the size of the store
+//! POST /maintenance/v1/compact      compact all history
+//! POST /maintenance/v1/defragment   return free space to the file system; blocks writes meanwhile
 //! ```
 
 use http::header::CONTENT_TYPE;
@@ -37,7 +37,7 @@ pub(super) async fn maintenance(call: &Call, what: &str) -> Result<Answer, Failu
     }
 }
 
-/// Made piece by piece while it is sent: a slow reader costs the keys and values that have changed since.
+/// Streamed in pieces: a slow reader costs the keys and values that have changed since.
 async fn backup(store: &Store) -> Result<Answer, Failure> {
     store.refresh().await.map_err(Status::internal_error)?;
     let pieces = store.backup().map(|piece| {

@@ -1,5 +1,5 @@
-//! What the handlers of the resource API share: which resource is meant, in which form it is answered, and how an
-//! object or a list becomes that answer.
+//! Shared by the handlers of the resource API: the resource's definition, the negotiated form, and the encoding of
+//! objects and lists.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) fn definition(call: &Call, route: &ResourceRoute) -> Result<Arc<Defin
     known.ok_or_else(|| Status::path_not_found().into())
 }
 
-/// What can be had of an object, or of a part of it.
+/// The forms an object, or a part of it, can be sent in.
 pub(super) fn objects_offer(definition: &Definition, route: &ResourceRoute) -> Offer {
     let part = route.subresource.as_ref();
     match part.is_some_and(|part| part.name == Part::Status.subresource())
@@ -36,7 +36,7 @@ pub(super) fn objects_offer(definition: &Definition, route: &ResourceRoute) -> O
     }
 }
 
-/// The form of the answer about a resource's objects, out of what can be offered.
+/// The negotiated form of a response about a resource's objects.
 pub(super) fn form(call: &Call, route: &ResourceRoute, offer: Offer) -> Result<Form, Failure> {
     let accepted = match route.resource.is_custom() {
         true => accept_custom(&call.accept(), offer)?,
@@ -52,7 +52,7 @@ pub(super) fn form(call: &Call, route: &ResourceRoute, offer: Offer) -> Result<F
     })
 }
 
-/// What comes with each row of a table; nobody else looks at the word.
+/// The `includeObject` parameter of a Table; ignored for other forms.
 fn include_object(call: &Call, transform: Transform) -> Result<IncludeObject, Failure> {
     match query_value(call.query(), "includeObject").as_deref() {
         _ if !matches!(transform, Transform::Table(_)) => Ok(IncludeObject::Metadata),
@@ -70,7 +70,7 @@ fn include_object(call: &Call, transform: Transform) -> Result<IncludeObject, Fa
     }
 }
 
-/// How the body of a write is written.
+/// The format of a write's body.
 fn body_format(call: &Call, route: &ResourceRoute) -> Result<Format, Failure> {
     let stated = call.content_type();
     Ok(match is_custom_object(route) {
@@ -79,7 +79,7 @@ fn body_format(call: &Call, route: &ResourceRoute) -> Result<Format, Failure> {
     })
 }
 
-/// Whether what is written is a custom object, or a part of one that is no object of another kind.
+/// True if the body is a custom object, or a part of one, and not of another kind.
 pub(super) fn is_custom_object(route: &ResourceRoute) -> bool {
     let is_own = route
         .subresource
@@ -88,7 +88,7 @@ pub(super) fn is_custom_object(route: &ResourceRoute) -> bool {
     route.resource.is_custom() && is_own
 }
 
-/// Who writes, and how.
+/// The context of a write.
 pub(super) fn write_context(
     call: &Call,
     manager: Option<String>,
@@ -104,7 +104,7 @@ pub(super) fn write_context(
     }
 }
 
-/// What a POST brings: the body, and who writes it and how.
+/// The body and context of a POST.
 pub(super) fn posted<'a>(
     call: &Call,
     route: &ResourceRoute,
@@ -121,7 +121,7 @@ pub(super) fn posted<'a>(
     Ok((Body { format, bytes }, context))
 }
 
-/// What a PUT brings: the body, and who writes it and how.
+/// The body and context of a PUT.
 pub(super) fn put<'a>(
     call: &Call,
     route: &ResourceRoute,
@@ -139,12 +139,12 @@ pub(super) fn put<'a>(
     Ok((Body { format, bytes }, context))
 }
 
-/// Who is said to have written: whom the caller names, or else the program that asks.
+/// The field manager: from the options, else from the User-Agent.
 pub(super) fn manager(call: &Call, named: Option<String>) -> String {
     named.unwrap_or_else(|| watchkeeper_meta::field_manager_from_user_agent(call.user_agent()))
 }
 
-/// An object as an answer.
+/// Encodes an object as a response.
 pub(super) fn object_answer(
     code: StatusCode,
     definition: &Definition,
@@ -161,7 +161,7 @@ pub(super) fn object_answer(
     ))
 }
 
-/// What became of a write, as an answer.
+/// Encodes the result of a write as a response.
 pub(super) fn written_answer(
     definition: &Definition,
     written: Result<Written, Status>,
@@ -175,7 +175,7 @@ pub(super) fn written_answer(
     object_answer(code, definition, &written.object, form)
 }
 
-/// A list as an answer. A long one is made while it is sent, if its form allows that.
+/// Encodes a list as a response. A long one is streamed, if its form allows that.
 pub(super) fn list_answer(definition: &Arc<Definition>, list: List, form: Form) -> Result<Answer, Failure> {
     if matches!(form.accepted.transform, Transform::PartialObjectMetadata(_)) {
         return Err(is_a_list(definition));

@@ -1,5 +1,5 @@
-//! OpenAPI documents over HTTP: an index with hashes, and documents that clients may keep for as long as the hash
-//! stays the same.
+//! OpenAPI documents over HTTP: an index with hashes, and documents that clients may cache while the hash is the
+//! same.
 
 use http::header::{CACHE_CONTROL, ETAG, EXPIRES, LAST_MODIFIED, LOCATION, VARY};
 use http::{HeaderValue, StatusCode};
@@ -13,17 +13,17 @@ use crate::openapi::{document, document_hash, document_v2, has_document, index, 
 use crate::request_info::query_value;
 use crate::respond::{Answer, Failure, to_json, with_type};
 
-/// The documents are made from the program itself and are as old as it is; nobody relies on the date.
+/// The `Last-Modified` date. Documents are generated from the program; no client relies on the date.
 const MADE: HeaderValue = HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT");
 
-/// A document that is asked for by its hash never changes: far enough away for every cache.
+/// The `Expires` date of a document requested by its hash, which never changes.
 const NEVER: HeaderValue = HeaderValue::from_static("Fri, 31 Dec 2100 23:59:59 GMT");
 
-/// The protobuf form of version 2, and the name by which client-go still asks for it.
+/// The media types of the protobuf form of version 2: the current one, and the one client-go uses.
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const V2_PROTOBUF_BEFORE: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
-/// `GET /openapi/v3`. A real server states plain text here, and clients do not look.
+/// `GET /openapi/v3`. The content type is plain text, as in a real server.
 pub(super) fn v3_index(call: &Call) -> Answer {
     let catalog = call.server.catalog();
     let bytes = catalog.documents.get("v3", || to_json(&index(&catalog)));
@@ -32,7 +32,7 @@ pub(super) fn v3_index(call: &Call) -> Answer {
     answer
 }
 
-/// The group version that a document is about, if another server serves it and its document.
+/// The group version of a document, if another server serves it and its document.
 pub(super) fn remote_version<'a>(call: &Call, path: &'a str) -> Option<(&'a str, &'a str)> {
     let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
     let is_remote = call.server.catalog().is_remote(group, version);
@@ -71,7 +71,7 @@ pub(super) fn v3(call: &Call, path: &str) -> Result<Answer, Failure> {
     Ok(answer)
 }
 
-/// `GET /openapi/v2`, as JSON or in the protobuf form that Go clients ask for.
+/// `GET /openapi/v2`, as JSON or protobuf.
 pub(super) fn v2(call: &Call) -> Result<Answer, Failure> {
     let Some(media_type) = v2_media_type(&call.accept()) else {
         return Ok(empty(StatusCode::NOT_ACCEPTABLE));
@@ -99,7 +99,7 @@ pub(super) fn v2(call: &Call) -> Result<Answer, Failure> {
     Ok(answer)
 }
 
-/// The first form in an `Accept` header that there is.
+/// The first supported media type in an `Accept` header.
 fn v2_media_type(accept: &str) -> Option<&'static str> {
     let mut wishes = accept
         .split(',')
@@ -111,7 +111,7 @@ fn v2_media_type(accept: &str) -> Option<&'static str> {
     })
 }
 
-/// The hash is of another document: the client is sent to the right one.
+/// Redirects a request with an outdated hash to the current document.
 fn moved(path: &str, hash: &str) -> Answer {
     let mut answer = empty(StatusCode::MOVED_PERMANENTLY);
     let address = format!("/openapi/v3/{path}?hash={hash}");
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_form_that_there_is_counts() {
+    fn the_first_supported_media_type_is_used() {
         let check = |accept, expected| assert_eq!(v2_media_type(accept), expected, "{accept}");
         check("", Some(JSON));
         check("text/html, */*;q=0.8", Some(JSON));

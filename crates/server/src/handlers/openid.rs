@@ -1,4 +1,4 @@
-//! OpenID Connect discovery: how anyone can check the tokens this server gives to service accounts.
+//! OpenID Connect discovery: the keys to verify service account tokens of this server.
 
 use http::header::CACHE_CONTROL;
 use http::{HeaderValue, StatusCode};
@@ -8,7 +8,7 @@ use watchkeeper_registry::JSON;
 use crate::filter::Call;
 use crate::respond::{Answer, to_json, with_type};
 
-/// An hour, as kube-apiserver: checkers need not ask for every token.
+/// The cache time: an hour, as in kube-apiserver.
 const KEEP: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
 /// `GET /.well-known/openid-configuration`.

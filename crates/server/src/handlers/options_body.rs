@@ -1,4 +1,4 @@
-//! Options and small objects that travel as a body.
+//! Options and small objects sent as a body.
 
 use serde_json::Value;
 use watchkeeper_meta::{DeleteOptions, Status};
@@ -12,14 +12,14 @@ use crate::filter::Call;
 use crate::negotiate::content_type;
 use crate::respond::Failure;
 
-/// Reads the options of a delete from its body, in whatever form it is. Every group and version has delete options
-/// of its own name; they all look alike.
+/// Decodes delete options from a body in any format. Every group and version has its own DeleteOptions, all with the
+/// same fields.
 pub(super) fn delete_options(call: &Call, bytes: &[u8]) -> Result<DeleteOptions, Failure> {
     let value = read_kind(call, bytes, "meta/v1.DeleteOptions")?;
     Ok(DeleteOptions::from_json(&value)?)
 }
 
-/// Reads a body of one type of the schema, in whatever form it is.
+/// Decodes a body of one schema type in any format.
 pub(super) fn read_kind(call: &Call, bytes: &[u8], type_name: &str) -> Result<Value, Failure> {
     Ok(match content_type(call.content_type())? {
         Format::Json => json(bytes)?,

@@ -1,4 +1,4 @@
-//! PATCH of an object, or of its status, in four kinds.
+//! PATCH of an object or its status, with four patch types.
 
 use bytes::Bytes;
 use watchkeeper_meta::{ApplyOptions, PatchOptions};
@@ -38,7 +38,7 @@ pub(super) fn stated_patch_kind(call: &Call, route: &ResourceRoute) -> Result<Pa
     })
 }
 
-/// Apply has options of its own: it must say who applies, and may take fields by force.
+/// The options of apply: a required field manager, and `force`.
 pub(super) fn patch_context(call: &Call, kind: PatchKind) -> Result<WriteContext, Failure> {
     if kind == PatchKind::Apply {
         let options = ApplyOptions::from_query(call.query())?;

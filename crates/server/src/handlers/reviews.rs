@@ -1,4 +1,4 @@
-//! Questions that are answered and forgotten: who am I, whose token is this, may I, may they?
+//! Review requests, which are answered and not stored: SelfSubjectReview, TokenReview and the access reviews.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -17,13 +17,13 @@ use crate::request_info::{RequestInfo, ResourceInfo};
 use crate::respond::{Answer, Failure, encoded};
 use crate::route::ResourceRoute;
 
-/// Whether a resource is such a question.
+/// True if a resource is a review.
 pub(super) fn is_review(route: &ResourceRoute) -> bool {
     let resource = &route.resource.resource;
     matches!(&*resource.group, "authentication.k8s.io" | "authorization.k8s.io")
 }
 
-/// Answers a question; the answer is the question with a status.
+/// Answers a review: the request with a status.
 pub(super) async fn review(call: &Call, route: &ResourceRoute, bytes: &Bytes) -> Result<Answer, Failure> {
     let form = form(call, route, Offer::Virtual)?.accepted;
     let resource = &route.resource.resource;
@@ -109,7 +109,7 @@ async fn token_status(call: &Call, spec: &Value) -> Result<Value, Status> {
     })
 }
 
-/// A token from a file is meant for this server alone, as in Kubernetes: who asks for another audience does not know it.
+/// A token from a file is valid only for this server, as in Kubernetes: other audiences do not match.
 fn known_token(user: &User, audiences: &[&str], own: &[&str]) -> Value {
     let mut known = json!({ "authenticated": true, "user": user_info(user) });
     if audiences.is_empty() {
@@ -130,7 +130,7 @@ fn unknown_token() -> Value {
     json!({ "user": {}, "error": "invalid bearer token" })
 }
 
-/// Whom a review is about.
+/// The subject of a review.
 fn subject(spec: &Value) -> Result<User, Status> {
     let name = spec["user"].as_str().unwrap_or_default();
     let groups: Vec<String> = spec["groups"]
@@ -152,7 +152,7 @@ fn subject(spec: &Value) -> Result<User, Status> {
     })
 }
 
-/// A review within a namespace asks about that namespace only.
+/// A local review must be about its own namespace.
 fn check_local(spec: &Value, namespace: &str) -> Result<(), Status> {
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
     let mut faults = FieldErrors::new();
@@ -179,7 +179,7 @@ fn check_local(spec: &Value, namespace: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// A path as Kubernetes' texts show it.
+/// A path as printed in Kubernetes' texts.
 fn shown(path: &Value) -> Value {
     json!({ "Path": path["path"], "Verb": path["verb"] })
 }
@@ -215,7 +215,7 @@ fn namespace_asked(review: &Value) -> Result<&str, Status> {
     }
 }
 
-/// What someone may do, as a list.
+/// The rules of a user, as a list.
 fn rules_status(found: &Rules) -> Value {
     let mut status =
         json!({ "resourceRules": [], "nonResourceRules": [], "incomplete": !found.missing.is_empty() });
@@ -247,13 +247,13 @@ fn push(list: &mut Value, item: Value) {
     }
 }
 
-/// Whether a selector of a review can be read. Rules do not look at it.
+/// True if a selector of a review is valid. RBAC ignores it.
 fn is_selector(selector: &Value) -> bool {
     let expressions = json!({ "matchExpressions": selector["requirements"] });
     label_selector(&expressions, &FieldPath::new("spec")).is_empty()
 }
 
-/// The request a review asks about.
+/// The action of a review.
 fn asked(spec: &Value) -> Result<RequestInfo, Status> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
@@ -281,7 +281,7 @@ fn asked(spec: &Value) -> Result<RequestInfo, Status> {
     }
 }
 
-/// What is wrong with what a review asks about: it is a resource or a path, and a selector is a text or a list.
+/// The errors of a review's attributes: it needs a resource or a path, and a selector is a string or a list.
 fn check_attributes(spec: &Value) -> Option<FieldError> {
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
     if resource.is_object() == path.is_object() {
@@ -310,7 +310,7 @@ fn check_attributes(spec: &Value) -> Option<FieldError> {
     })
 }
 
-/// Kubernetes leaves the kind out of these.
+/// Kubernetes omits the kind in these errors.
 fn invalid(fault: FieldError) -> Status {
     all_invalid(&fault.into())
 }

@@ -1,4 +1,4 @@
-//! The scale of a workload: a small object that shows and sets nothing but its number of replicas.
+//! The scale subresource of a workload: shows and sets only its replica count.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -14,7 +14,7 @@ use crate::route::ResourceRoute;
 
 /// `GET`, `PUT` and `PATCH` of `…/scale`.
 pub(super) async fn scale(call: &Call, route: &ResourceRoute, bytes: Bytes) -> Result<Answer, Failure> {
-    // A custom kind's has no columns.
+    // The Scale of a custom kind has no Table columns.
     let offer = match route.resource.is_custom() {
         true => Offer::Virtual,
         false => Offer::Objects,

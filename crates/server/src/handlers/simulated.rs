@@ -1,19 +1,19 @@
-//! Pods on simulated nodes: no process runs in them, so their log tells what happened to them instead, and whoever wants
-//! to talk to a process is told that there is none.
+//! Pods on simulated nodes. No process runs in them: their log lists what happened to them, and exec, attach and
+//! port-forward are rejected.
 
 use serde_json::Value;
 use watchkeeper_meta::{LogOptions, Status, Time};
 
-/// How the runtime of a simulated node begins, as the node states it.
+/// The prefix of a simulated node's container runtime version.
 const RUNTIME: &str = "watchkeeper://";
 
-/// Whether a node only pretends to run pods.
+/// True if a node is simulated.
 pub(super) fn is_simulated(node: &Value) -> bool {
     let runtime = node["status"]["nodeInfo"]["containerRuntimeVersion"].as_str();
     runtime.is_some_and(|runtime| runtime.starts_with(RUNTIME))
 }
 
-/// Why nobody can run a command in a pod, attach to it or reach its ports.
+/// The error for exec, attach, port-forward and proxy.
 pub(super) fn refusal(pod: &str, subresource: &str) -> Status {
     let what = match subresource {
         "exec" => "no command can be executed in it",
@@ -26,7 +26,7 @@ pub(super) fn refusal(pod: &str, subresource: &str) -> Status {
     ))
 }
 
-/// The life of a container as the lines of a log.
+/// The life cycle of a container, as log lines.
 pub(super) fn log(pod: &Value, options: &LogOptions) -> Result<String, Status> {
     let name = text(&pod["metadata"]["name"]);
     let status = status_of(pod, &options.container);
@@ -75,7 +75,7 @@ pub(super) fn log(pod: &Value, options: &LogOptions) -> Result<String, Status> {
     Ok(shown(lines, options))
 }
 
-/// The lines that were asked for.
+/// The requested lines.
 fn shown(mut lines: Vec<(Option<Time>, String)>, options: &LogOptions) -> String {
     let ago = options.since_seconds.map(|seconds| {
         let mut since = Time::from(watchkeeper_clock::now());
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_tells_what_happened_to_a_container() {
+    fn a_log_lists_what_happened_to_a_container() {
         let of = |container: &str| LogOptions {
             container: container.to_owned(),
             ..LogOptions::default()

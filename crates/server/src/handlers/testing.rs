@@ -1,10 +1,10 @@
-//! Driving a server from tests in any language: its clock, faults, snapshots and log of writes, for administrators only,
-//! on servers that were started for it.
+//! The testing API, for tests in any language: clock, faults, snapshots and write log. Only for administrators, on
+//! servers started with it.
 //!
-//! Bodies are JSON. Spans of time are Go's: `"1m30s"`.
+//! Bodies are JSON. Durations are Go's: `"1m30s"`.
 //!
-//! Which operations there are is in [`operation`]; what they take and answer is in the [document](openapi) that the server
-//! has for whoever asks: `GET /testing/v1/openapi.json`. Faults are [`Rule`]s, [`RequestMatch`]es and [`Flow`]s as JSON.
+//! The operations are listed in [`operation`], their bodies and answers in the [OpenAPI document](openapi), `GET
+//! /testing/v1/openapi.json`. Faults are [`Rule`]s, [`RequestMatch`]es and [`Flow`]s as JSON.
 
 mod openapi;
 mod operation;
@@ -30,20 +30,20 @@ use crate::limits::MAX_KEPT_SNAPSHOTS;
 use crate::respond::{self, Answer, Failure};
 use crate::shared::Shared;
 
-/// How often a wait for quiet looks.
+/// The polling interval of a wait for idleness.
 const LOOK: Duration = Duration::from_millis(1);
-/// How long it must be quiet, if the request does not say.
+/// The default time without activity.
 const QUIET: Duration = Duration::from_millis(50);
-/// How long quiet is waited for, if the request does not say.
+/// The default limit of the wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a server keeps for its tests.
+/// The testing state of a server.
 #[derive(Debug)]
 pub(crate) struct Testing {
     beginning: Snapshot,
     kept: Mutex<Kept>,
     frozen: Mutex<Option<Frozen>>,
-    /// Held while time is moved: one request at a time does that.
+    /// Held while time is moved: one request at a time.
     moving: tokio::sync::Mutex<()>,
 }
 
@@ -63,13 +63,13 @@ impl Testing {
         }
     }
 
-    /// Lets time run again, if it is frozen: whoever shuts down has deadlines.
+    /// Lets frozen time run again: shutdown has deadlines.
     pub(crate) fn thaw(&self) {
         self.frozen.lock().take();
     }
 }
 
-/// Finds who does what a test wants.
+/// Dispatches a request of the testing API.
 pub(super) async fn testing(call: &Call, path: &[&str], body: &mut RequestBody) -> Result<Answer, Failure> {
     let Some(testing) = &call.server.testing else {
         return Err(Failure::NoSuchPage);
@@ -110,7 +110,7 @@ struct Streams {
     flow: Flow,
 }
 
-/// A wish for the clock.
+/// A change of the clock.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct ClockWish {
@@ -118,7 +118,7 @@ struct ClockWish {
     frozen: Option<bool>,
 }
 
-/// How long, and how patiently.
+/// A wait for idleness.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct IdleWish {
@@ -126,13 +126,13 @@ struct IdleWish {
     timeout: Option<values::Duration>,
 }
 
-/// Reads a body; an empty one is an empty object.
+/// Decodes a body; an empty one is an empty object.
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Status> {
     let body = if body.trim_ascii().is_empty() { b"{}" } else { body };
     serde_json::from_slice(body).map_err(|error| Status::bad_request(error.to_string()))
 }
 
-/// Does something that has nothing to say.
+/// Runs an action without a result.
 fn done(something: impl FnOnce()) -> Value {
     something();
     json!({})
@@ -146,7 +146,7 @@ fn found(was_there: bool) -> Result<Value, Failure> {
 }
 
 fn span(wish: Option<values::Duration>, otherwise: Duration) -> Result<Duration, Status> {
-    let negative = || Status::bad_request("a span of time is not negative");
+    let negative = || Status::bad_request("a duration must not be negative");
     wish.map_or(Ok(otherwise), |wish| wish.to_std().ok_or_else(negative))
 }
 
@@ -191,7 +191,7 @@ async fn move_clock(server: &Shared, testing: &Testing, wish: ClockWish) -> Resu
     Ok(clock(testing))
 }
 
-/// Frozen time that may be moved, until this is dropped.
+/// Unfreezes time until it is dropped.
 struct Lifted<'a>(&'a Testing);
 
 impl<'a> Lifted<'a> {
@@ -211,8 +211,8 @@ impl Drop for Lifted<'_> {
     }
 }
 
-/// Waits until no request is in flight and nothing has come or gone for a while. That is real time: other processes need
-/// it, and the server's may stand still.
+/// Waits until no request is in flight and nothing has happened for a while. Uses real time: other processes need it,
+/// and the server's clock may be frozen.
 async fn idle(server: &Shared, wish: IdleWish) -> Result<Value, Status> {
     let (quiet, patience) = (span(wish.quiet, QUIET)?, span(wish.timeout, PATIENCE)?);
     let begun = Instant::now();

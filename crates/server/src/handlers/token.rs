@@ -1,4 +1,4 @@
-//! POST of a token request: a service account gets a token.
+//! POST of a token request: issues a token of a service account.
 
 use bytes::Bytes;
 use http::StatusCode;

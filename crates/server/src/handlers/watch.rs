@@ -1,4 +1,4 @@
-//! A collection, or one object, that is followed.
+//! A watch of a collection or of one object.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(super) async fn watch(call: &mut Call, route: &ResourceRoute) -> Result<Answ
     let opened = Opened::new(faults.clone(), call.requester(), call.info.clone());
     let stream = opened.id();
     let (is_websocket, is_running) = (websocket::is_asked_for(call), opened.is_running());
-    // A WebSocket has a message for each frame, and so has a fault that concerns events.
+    // A WebSocket needs a message per frame, and event faults need frames one by one.
     let of_events = faults.clone();
     let takes_pieces = move || !is_websocket && is_running() && !of_events.may_trouble_events();
     let frames = Box::new(Frames {
@@ -55,7 +55,7 @@ pub(super) async fn watch(call: &mut Call, route: &ResourceRoute) -> Result<Answ
     }
 }
 
-/// The selector of a watch on one object: the path names it, and the query may not name another.
+/// The selector of a watch on one object: the path names it, and the query must not name another.
 fn only(name: &str, selector: &FieldSelector) -> Result<FieldSelector, Status> {
     if !selector.is_everything() && selector.exact_value("metadata.name") != Some(name) {
         let text = "fieldSelector metadata.name doesn't match requested name";
@@ -64,39 +64,39 @@ fn only(name: &str, selector: &FieldSelector) -> Result<FieldSelector, Status> {
     Ok(FieldSelector::name(name))
 }
 
-/// As many bytes leave together at most, but for a frame that is larger.
+/// The size at which gathered frames are sent; only a larger single frame exceeds it.
 ///
-/// Many events may be there at once, and each piece costs a frame of HTTP, a record of TLS and a call of the system on
-/// both sides: more than copying a small event.
+/// Many events may be available at once, and each piece costs an HTTP frame, a TLS record and a system call on both
+/// sides: more than copying a small event.
 const MAX_GATHERED_BYTES: usize = 64 * 1024;
 
-/// The items of a watch as frames, or those that are there at the same time as one piece. An item that cannot be written
-/// is the last, and says so.
+/// The items of a watch as frames; frames available at the same time are sent as one piece. An item that cannot be
+/// encoded ends the watch with an error.
 struct Frames<P> {
     watch: Watch,
     form: Form,
-    /// Whether no frame was written yet.
+    /// True if no frame was encoded yet.
     is_first: bool,
-    /// Whether frames may leave together.
+    /// True if frames may be gathered.
     takes_pieces: P,
     troubles: Troubles,
 }
 
-/// What happens on purpose to the events of one stream.
+/// The injected faults of one stream's events.
 struct Troubles {
     faults: Arc<Faults>,
     stream: u64,
 }
 
 impl Troubles {
-    /// Waits as long as an item is to be held back; false if it is not to be sent at all.
+    /// Delays an item as injected; false if it must be dropped.
     async fn lets_pass(&self, definition: &Definition, item: &WatchItem) -> bool {
         if !self.faults.may_trouble_events() {
             return true;
         }
         match self.on(definition, item) {
             Some(Action::DelayEvent(delay)) => tokio::time::sleep(delay).await,
-            // Whoever polls this stream sees to it, before it takes the event.
+            // The task that polls this stream applies the flow before it takes the event.
             Some(Action::Flow(_)) => tokio::task::yield_now().await,
             Some(Action::WithholdBookmark) => return false,
             _ => {}
@@ -142,7 +142,7 @@ impl<P: Fn() -> bool> Frames<P> {
         }
     }
 
-    /// One frame; `None` if it cannot be written.
+    /// Encodes one frame; `None` if it cannot be encoded.
     fn frame(&mut self, item: &WatchItem) -> Option<Bytes> {
         match forms::frame(self.watch.definition(), item, self.form, self.is_first) {
             Ok(frame) => {
@@ -150,7 +150,7 @@ impl<P: Fn() -> bool> Frames<P> {
                 Some(frame)
             }
             Err(status) => {
-                // Why an item cannot be written is the next one, which the watch ends with.
+                // The error becomes the next and last item.
                 if !matches!(item, WatchItem::Error(_)) {
                     self.watch.fail(status);
                 }
@@ -159,7 +159,7 @@ impl<P: Fn() -> bool> Frames<P> {
         }
     }
 
-    /// A frame and those that are there besides. None waits for another, and what comes meanwhile leaves next.
+    /// Gathers a frame and the others that are available. None waits; later ones are sent next.
     fn gathered(&mut self, first: Bytes) -> Bytes {
         let (mut size, mut more) = (first.len(), Vec::new());
         while size < MAX_GATHERED_BYTES
@@ -198,7 +198,7 @@ mod tests {
             Self(Registry::open(store).await.unwrap())
         }
 
-        /// The config maps from now on.
+        /// A watch of the config maps from now on.
         async fn watch(&self, takes_pieces: bool) -> Frames<impl Fn() -> bool> {
             let definition = GroupVersionResource::new("", "v1", "configmaps");
             let definition = self.0.definition(&definition).unwrap();
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// The kinds and names of the events in a piece.
+    /// The types and names of the events in a piece.
     fn told(piece: &[u8]) -> String {
         let lines = piece.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let events = lines.map(|line| {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_there_leaves_together_and_nothing_waits() {
+    async fn available_events_are_sent_together_and_none_waits() {
         let bench = Bench::start().await;
         let (mut together, mut each) = (bench.watch(true).await, bench.watch(false).await);
         for name in ["a", "b", "c"] {
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_piece_that_is_full_leaves() {
+    async fn a_full_piece_is_sent() {
         let bench = Bench::start().await;
         let mut frames = bench.watch(true).await;
         for name in ["a", "b", "c"] {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_written_is_the_last() {
+    async fn an_event_that_cannot_be_encoded_ends_the_watch() {
         let bench = Bench::start().await;
         let mut frames = bench.watch(true).await;
         bench.create("a", "").await;

@@ -1,4 +1,4 @@
-//! A stream over WebSocket: one message per event, text for JSON and binary for protobuf. What the client sends is
+//! A stream over WebSocket: one message per event, text for JSON and binary for protobuf. Messages of the client are
 //! read and dropped.
 
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -16,16 +16,16 @@ use crate::body::{FrameStream, ResponseBody};
 use crate::filter::Call;
 use crate::respond::{Answer, Failure};
 
-/// Clients have nothing to say; a larger message ends the stream.
+/// The limit on messages of the client, which has nothing to send; a larger one ends the stream.
 const MAX_CLIENT_MESSAGE_BYTES: usize = 4 * 1024;
 
-/// The bytes read at once per socket: the library's default is sized for bulk data.
+/// The read buffer per socket; the library's default is sized for bulk data.
 const READ_BUFFER_BYTES: usize = 4 * 1024;
 
-/// Protobuf frames on a plain stream begin with their length; a message has one of its own.
+/// Protobuf frames of a plain stream start with their length; messages do not need it.
 const FRAME_LENGTH_BYTES: usize = 4;
 
-/// Whether a request wants a WebSocket.
+/// True if a request asks for a WebSocket.
 pub(super) fn is_asked_for(call: &Call) -> bool {
     let upgrade = call
         .head
@@ -35,10 +35,10 @@ pub(super) fn is_asked_for(call: &Call) -> bool {
     upgrade.is_some_and(|upgrade| upgrade.eq_ignore_ascii_case("websocket"))
 }
 
-/// Agrees to the upgrade and sends the frames once the connection has changed.
+/// Accepts the upgrade and then sends the frames.
 pub(super) fn answer(call: &mut Call, encoding: Format, frames: FrameStream) -> Result<Answer, Failure> {
     let key = call.head.headers.get(SEC_WEBSOCKET_KEY);
-    let key = key.ok_or_else(|| Status::bad_request("the request for a WebSocket has no key"))?;
+    let key = key.ok_or_else(|| Status::bad_request("the WebSocket request has no key"))?;
     let accept = derive_accept_key(key.as_bytes());
     let accept = HeaderValue::try_from(accept).expect("base64");
 
@@ -67,7 +67,7 @@ async fn send_all(
 ) {
     let config = WebSocketConfig::default()
         .max_message_size(Some(MAX_CLIENT_MESSAGE_BYTES))
-        // Else a frame that announces 16 MiB is waited for, and kept until it is whole.
+        // Otherwise a frame that announces 16 MiB is buffered until it is complete.
         .max_frame_size(Some(MAX_CLIENT_MESSAGE_BYTES))
         .read_buffer_size(READ_BUFFER_BYTES);
     let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
@@ -88,7 +88,7 @@ async fn send_all(
             },
         }
     }
-    // A client that is gone does not answer; there is nothing to be done about it.
+    // A client that is gone does not answer.
     let _ = socket.close(None).await;
 }
 

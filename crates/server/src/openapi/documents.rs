@@ -1,7 +1,7 @@
-//! OpenAPI documents as they are sent, each made once for as long as its catalog is served.
+//! Encoded OpenAPI documents, each generated once per catalog.
 //!
-//! A document is a tree of all types of a group version, and takes the CPU tens of milliseconds. Its hash is known without
-//! it, so that a client who has the document costs nothing but the look.
+//! A document is a tree of all types of a group version and takes tens of milliseconds of CPU time. Its hash is known
+//! without it, so a client that has the document costs only a lookup.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// The documents of one catalog that somebody has asked for.
+/// The generated documents of one catalog.
 #[derive(Default)]
 pub(crate) struct Documents {
     made: Mutex<HashMap<String, Bytes>>,
@@ -18,8 +18,8 @@ pub(crate) struct Documents {
 }
 
 impl Documents {
-    /// A document, made if it is not there. Whoever asks meanwhile waits: nothing is made twice. The names are those of
-    /// documents there are, of which a catalog has a fixed number.
+    /// A document, generated on first use. Concurrent requests wait, so that none is generated twice. `name` must be
+    /// that of an existing document; a catalog has a fixed number of them.
     pub(crate) fn get(&self, name: &str, make: impl FnOnce() -> Vec<u8>) -> Bytes {
         let mut made = self.made.lock();
         match made.get(name) {
@@ -32,7 +32,7 @@ impl Documents {
         }
     }
 
-    /// The hash of a document, under the same terms.
+    /// The hash of a document, likewise.
     pub(crate) fn hash(&self, name: &str, make: impl FnOnce() -> String) -> Arc<str> {
         let mut hashes = self.hashes.lock();
         match hashes.get(name) {
@@ -47,7 +47,7 @@ impl Documents {
 }
 
 impl Clone for Documents {
-    /// Another catalog has documents of its own.
+    /// Another catalog has its own documents.
     fn clone(&self) -> Self {
         Self::default()
     }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_is_made_once_for_its_catalog() {
+    fn a_document_is_generated_once_per_catalog() {
         let documents = Documents::default();
         let first = documents.get("v2", || b"{}".to_vec());
         let again = documents.get("v2", || unreachable!("it is there"));

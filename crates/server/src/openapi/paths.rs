@@ -8,10 +8,10 @@ use super::schemas::Definitions;
 use crate::Verb;
 use crate::catalog::{ApiVersion, ServedResource};
 
-/// What objects are sent as.
+/// The media types of objects.
 const MEDIA_TYPES: [&str; 3] = [JSON, YAML, PROTOBUF];
 
-/// What custom objects are sent as.
+/// The media types of custom objects.
 const CUSTOM_MEDIA_TYPES: [&str; 2] = [JSON, YAML];
 
 /// The media types of patches.
@@ -22,10 +22,10 @@ const PATCHES: [&str; 4] = [
     PatchKind::Strategic.content_type(),
 ];
 
-/// Those of custom kinds. kubectl decides by this how to apply.
+/// Those of custom kinds. kubectl selects its apply strategy from this.
 const CUSTOM_PATCHES: [&str; 3] = [PATCHES[0], PATCHES[1], PATCHES[2]];
 
-/// The parameters every listing takes.
+/// The parameters of lists.
 const LIST_PARAMETERS: [(&str, &str); 10] = [
     ("allowWatchBookmarks", "boolean"),
     ("continue", "string"),
@@ -39,7 +39,7 @@ const LIST_PARAMETERS: [(&str, &str); 10] = [
     ("watch", "boolean"),
 ];
 
-/// The parameters every write takes.
+/// The parameters of writes.
 const WRITE_PARAMETERS: [(&str, &str); 3] = [
     ("dryRun", "string"),
     ("fieldManager", "string"),
@@ -60,8 +60,8 @@ pub(super) fn of_version(
     paths
 }
 
-/// As [`of_version`], for a document of custom kinds alone: these have neither the discovery endpoint nor the old paths of
-/// watches.
+/// Like [`of_version`], for a document of only custom kinds: without the discovery endpoint and the deprecated watch
+/// paths.
 pub(super) fn of_custom_version(
     definitions: &mut Definitions<'_>,
     root: &str,
@@ -107,7 +107,7 @@ pub(super) fn plain_get(path: &str, answer: Option<Value>) -> Value {
     })
 }
 
-/// Version 2 knows neither bodies nor content types of their own: they become parameters and plain schemas.
+/// Version 2 has no request bodies and content types: they become parameters and plain schemas.
 pub(super) fn as_v2(paths: Map<String, Value>) -> Map<String, Value> {
     paths
         .into_iter()
@@ -173,13 +173,13 @@ fn first_schema(content: &Value) -> Value {
     types.map(|content| content["schema"].clone()).unwrap_or_default()
 }
 
-/// Makes the paths of one resource.
+/// Generates the paths of one resource.
 struct Maker<'a, 'd, 's> {
     definitions: &'d mut Definitions<'s>,
     root: &'a str,
     place: &'a GroupVersion,
     resource: &'a ServedResource,
-    /// Documents of custom kinds leave out the old paths of watches.
+    /// False for documents of custom kinds.
     has_watch_paths: bool,
 }
 
@@ -222,7 +222,7 @@ impl Maker<'_, '_, '_> {
         }
     }
 
-    /// The old paths of watches, for all, for those of a namespace and for one.
+    /// The deprecated watch paths, for all, for a namespace and for one object.
     fn add_watches(&mut self, paths: &mut Map<String, Value>, scope: &str) {
         let plural = &self.resource.resource.plural;
         let root = self.root;
@@ -238,7 +238,7 @@ impl Maker<'_, '_, '_> {
         }
     }
 
-    /// One path with the operations the resource allows; none at all if it allows none.
+    /// One path with the operations the resource supports; omitted if there are none.
     fn add(&mut self, paths: &mut Map<String, Value>, path: &str, methods: &[(&str, Verb)]) {
         let mut item = Map::new();
         for (method, verb) in methods {
@@ -339,7 +339,7 @@ impl Maker<'_, '_, '_> {
         operation
     }
 
-    /// What objects are sent as.
+    /// The media types of the objects.
     fn media_types(&self) -> &'static [&'static str] {
         match self.resource.is_custom() {
             true => &CUSTOM_MEDIA_TYPES,
@@ -375,7 +375,7 @@ fn query_parameters(verb: Verb) -> Vec<Value> {
     parameters
 }
 
-/// The parameters in braces, and the one every path has.
+/// The parameters in braces, and the common one.
 fn path_parameters(path: &str) -> Value {
     let mut parameters = Vec::new();
     for name in ["name", "namespace"] {

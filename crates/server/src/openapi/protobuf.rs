@@ -1,34 +1,34 @@
-//! The version 2 document as protobuf, the form in which Go clients ask for it: gnostic's `openapi.v2.Document`.
+//! The version 2 document as protobuf, which Go clients request: gnostic's `openapi.v2.Document`.
 //!
-//! The JSON document flows in, and a table per message says which member is which field. Members that begin with `x-`
-//! are kept as YAML text, of which JSON is a part; what version 2 does not know is left out.
+//! Converts the JSON document with a table per message that maps members to fields. Members that start with `x-`
+//! become YAML text, of which JSON is a subset; unknown members are dropped.
 
 use serde_json::{Map, Value};
 use watchkeeper_wire::protobuf::primitive::{WireType, put_bytes, put_tag, put_varint};
 
 use Form::{Any, Each, Entries, Flag, Number, OneOf, Text, Whole, Within};
 
-/// A message: the members it knows, and the field for those that begin with `x-`.
+/// A message: its known members, and the field for those that start with `x-`.
 struct Message {
     fields: &'static [(&'static str, u32, Form)],
     extensions: Option<u32>,
 }
 
-/// How a value is written.
+/// The encoding of a value.
 enum Form {
     Text,
     Flag,
     Whole,
     Number,
-    /// Whatever it is, as text.
+    /// Any value, as text.
     Any,
     Each(&'static Form),
     Message(&'static Message),
-    /// In a message of its own, at this field.
+    /// In a nested message, at this field.
     Within(u32, &'static Form),
-    /// Members with names of their own: entries of a name and a value, at this field of a message.
+    /// A map: entries of a name and a value, at this field of a message.
     Entries(u32, &'static Form),
-    /// It depends on the value.
+    /// Depends on the value.
     OneOf(fn(&Value) -> &'static Form),
 }
 
@@ -98,7 +98,7 @@ static RESPONSE: Message = Message {
     extensions: Some(5),
 };
 
-/// A parameter is the body or another one, and that is in the query or in the path.
+/// A parameter is the body, or is in the query or the path.
 static PARAMETER: Form = Within(
     1,
     &OneOf(|parameter| match parameter["in"].as_str() {
@@ -188,7 +188,7 @@ static SCHEMA: Message = Message {
     extensions: Some(31),
 };
 
-/// Whether there may be other properties, or what they are.
+/// `additionalProperties`: a boolean, or a schema.
 static WHETHER: Form = Within(2, &Flag);
 static WHICH: Form = Within(1, &Form::Message(&SCHEMA));
 
@@ -214,7 +214,7 @@ impl Message {
 }
 
 impl Form {
-    /// Writes a value as a field. What is not of the right type is left out, as a member that is not known.
+    /// Writes a value as a field. A value of the wrong type is dropped like an unknown member.
     fn put(&self, out: &mut Vec<u8>, number: u32, value: &Value) {
         match (self, value) {
             (Text, Value::String(text)) => put_bytes(out, number, text.as_bytes()),
@@ -247,7 +247,7 @@ fn put_within(out: &mut Vec<u8>, number: u32, inner: u32, form: &Form, value: &V
     put_bytes(out, number, &message);
 }
 
-/// Entries of a name, field 1, and a value, field 2.
+/// Entries with a name, field 1, and a value, field 2.
 fn put_entries<'a>(
     out: &mut Vec<u8>,
     number: u32,
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_of_its_type_is_left_out() {
+    fn values_of_the_wrong_type_are_dropped() {
         check(&Text, json!(1), b"");
         check(&Each(&Text), json!("a"), b"");
     }

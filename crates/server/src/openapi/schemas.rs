@@ -1,4 +1,4 @@
-//! Types of the schema as OpenAPI schemas, and only those a document refers to.
+//! Schema types as OpenAPI schemas; only those a document refers to.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use watchkeeper_meta::Resource;
 use watchkeeper_registry::Definition;
 use watchkeeper_wire::schema::{Field, Granularity, ListType, Schema, Shape, TypeId};
 
-/// Collects the definitions a document needs; what a definition refers to is collected with it.
+/// Collects the definitions of a document, with those they refer to.
 pub(super) struct Definitions<'a> {
     schema: &'a Schema,
     done: BTreeMap<String, Value>,
@@ -32,7 +32,7 @@ impl<'a> Definitions<'a> {
         Some(self.refer(id))
     }
 
-    /// A reference to the type of a kind; the definition states which kind it is.
+    /// A reference to the type of a kind; the definition has its group, version and kind.
     pub(super) fn kind(&mut self, api_version: &str, kind: &str) -> Option<Value> {
         let id = self.schema.kind(api_version, kind)?;
         let reference = self.refer(id);
@@ -45,7 +45,7 @@ impl<'a> Definitions<'a> {
         Some(reference)
     }
 
-    /// A reference to a custom kind: its definition's own words, and what every object has.
+    /// A reference to a custom kind: the schema of its definition, with the common object fields.
     pub(super) fn custom(&mut self, resource: &Resource, custom: &Definition) -> Value {
         let stated = custom.open_api().filter(|stated| stated.is_object());
         let mut definition = stated.cloned().unwrap_or_else(|| json!({ "type": "object" }));
@@ -84,7 +84,7 @@ impl<'a> Definitions<'a> {
     fn refer(&mut self, id: TypeId) -> Value {
         let name = public_name(&self.schema[id].name);
         if !self.done.contains_key(&name) {
-            // Recursive types find themselves here.
+            // Recursive types find this entry.
             self.done.insert(name.clone(), Value::Null);
             let definition = self.define(id);
             self.done.insert(name.clone(), definition);
@@ -92,7 +92,7 @@ impl<'a> Definitions<'a> {
         json!({ "$ref": format!("#/components/schemas/{name}") })
     }
 
-    /// A definition that stands for no struct of the schema.
+    /// A definition without a struct in the schema.
     fn leaf(&mut self, name: &str, definition: Value) -> Value {
         self.done.entry(name.to_owned()).or_insert(definition);
         json!({ "$ref": format!("#/components/schemas/{name}") })
@@ -155,7 +155,7 @@ impl<'a> Definitions<'a> {
         {
             extra.insert("default".to_owned(), default);
         }
-        // Whatever stands beside a reference is ignored by readers, so the reference is wrapped.
+        // Readers ignore members beside a reference, so the reference is wrapped.
         if !extra.is_empty() && property.get("$ref").is_some() {
             property = json!({ "allOf": [property] });
         }
@@ -232,7 +232,7 @@ fn patch_strategy(field: &Field) -> Option<String> {
     (!set.is_empty()).then(|| set.join(","))
 }
 
-/// The name clients know a type by: `core/v1.Pod` is `io.k8s.api.core.v1.Pod`.
+/// The public name of a type: `core/v1.Pod` is `io.k8s.api.core.v1.Pod`.
 fn public_name(name: &str) -> String {
     let (package, kind) = name.rsplit_once('.').unwrap_or(("", name));
     let package = match package {

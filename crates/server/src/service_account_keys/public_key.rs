@@ -1,4 +1,4 @@
-//! The public half of a key that signs tokens: verifies what the other half signed, and is served as a JSON Web Key.
+//! A public key of service account tokens: verifies signatures, and is served as a JSON Web Key.
 
 use aws_lc_rs::digest;
 use aws_lc_rs::signature::{
@@ -21,7 +21,7 @@ const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
 
-/// How tokens are signed. What kube-apiserver takes.
+/// The signature algorithm of tokens, as supported by kube-apiserver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     Rs256,
@@ -30,7 +30,7 @@ pub(crate) enum Algorithm {
     Es512,
 }
 
-/// An elliptic curve as the libraries and JSON Web Keys know it.
+/// An elliptic curve, with its names in the libraries and in JSON Web Keys.
 pub(super) struct Curve {
     pub(super) algorithm: Algorithm,
     pub(super) signing: &'static EcdsaSigningAlgorithm,
@@ -38,7 +38,7 @@ pub(super) struct Curve {
     name: &'static str,
 }
 
-/// The curves of keys that can be used.
+/// The supported curves.
 pub(super) const CURVES: [Curve; 3] = [
     Curve {
         algorithm: Algorithm::Es256,
@@ -81,18 +81,18 @@ impl Algorithm {
     }
 }
 
-/// A key that tokens can be checked with.
+/// A key that verifies tokens.
 #[derive(Clone, Debug)]
 pub(crate) struct PublicKey {
     pub(crate) algorithm: Algorithm,
-    /// The name of the key in the header of a token: a hash of the key, as kube-apiserver has it.
+    /// The key id in the header of a token: a hash of the key, as in kube-apiserver.
     pub(crate) id: String,
     /// An `RSAPublicKey`, or an uncompressed point.
     key: Vec<u8>,
 }
 
 impl PublicKey {
-    /// Reads a `SubjectPublicKeyInfo`, DER; `None` if tokens cannot be signed with such a key.
+    /// Reads a `SubjectPublicKeyInfo`, DER; `None` if its type is not supported.
     pub(crate) fn from_der(der: &[u8]) -> Option<Self> {
         let mut info = Reader(Reader(der).read(tag::SEQUENCE)?);
         let mut kind = Reader(info.read(tag::SEQUENCE)?);
@@ -104,7 +104,7 @@ impl PublicKey {
             }
             _ => return None,
         };
-        // The first byte says how many bits of the last one are not meant: none.
+        // The first byte is the number of unused bits: zero.
         let (_, key) = info.read(tag::BIT_STRING)?.split_first()?;
         let id = digest::digest(&digest::SHA256, der);
         Some(Self {
@@ -114,7 +114,7 @@ impl PublicKey {
         })
     }
 
-    /// True if the private half of this key has signed these bytes.
+    /// True if the private key of this key signed these bytes.
     pub(crate) fn verifies(&self, said: &[u8], signature: &[u8]) -> bool {
         let key = UnparsedPublicKey::new(self.algorithm.verification(), &self.key);
         key.verify(said, signature).is_ok()
@@ -125,7 +125,7 @@ impl PublicKey {
         let mut key = json!({"use": "sig", "kid": self.id, "alg": self.algorithm.name()});
         match CURVES.iter().find(|curve| curve.algorithm == self.algorithm) {
             Some(curve) => {
-                // A byte that says "uncompressed", and two coordinates.
+                // A byte that means "uncompressed", and two coordinates.
                 let point = self.key.get(1..).unwrap_or_default();
                 let (x, y) = point.split_at(point.len() / 2);
                 key["kty"] = json!("EC");
@@ -137,7 +137,7 @@ impl PublicKey {
                 let mut numbers = Reader(Reader(&self.key).read(tag::SEQUENCE).unwrap_or_default());
                 let mut number = || {
                     let bytes = numbers.read(tag::INTEGER).unwrap_or_default();
-                    // DER marks a number as positive with a zero that is none of its digits.
+                    // DER prefixes positive numbers with a zero byte if necessary.
                     URL_SAFE_NO_PAD.encode(bytes.strip_prefix(&[0]).unwrap_or(bytes))
                 };
                 key["kty"] = json!("RSA");

@@ -1,4 +1,4 @@
-//! The private half of a key that signs tokens: made here, or read from what the store or a file holds.
+//! A private key that signs service account tokens: generated, or read from the store or a file.
 
 use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
@@ -20,14 +20,14 @@ enum Pair {
 }
 
 impl SigningKey {
-    /// Makes a key nobody can guess.
+    /// Generates a key.
     pub(crate) fn random() -> Self {
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)
             .expect("the system has a source of randomness");
         Self::new(Pair::Ecdsa(key)).expect("a key that was made here can be used")
     }
 
-    /// Reads a key, DER: PKCS#8, PKCS#1 or SEC1. `None` if it is damaged or tokens cannot be signed with it.
+    /// Reads a key, DER: PKCS#8, PKCS#1 or SEC1. `None` if it is damaged or not supported.
     pub(crate) fn from_der(der: &[u8]) -> Option<Self> {
         let ecdsa = || {
             let mut curves = CURVES.iter();
@@ -40,7 +40,7 @@ impl SigningKey {
         }
     }
 
-    /// The key as it is kept, PKCS#8: a secret.
+    /// The stored form of the key, PKCS#8: a secret.
     pub(crate) fn to_pkcs8(&self) -> Vec<u8> {
         let bytes = match &self.key {
             Pair::Ecdsa(key) => key.to_pkcs8v1().map(|bytes| bytes.as_ref().to_vec()),
@@ -58,7 +58,7 @@ impl SigningKey {
         Some(Self { key, public })
     }
 
-    /// The half that may be known.
+    /// The public key.
     pub(crate) fn public(&self) -> &PublicKey {
         &self.public
     }

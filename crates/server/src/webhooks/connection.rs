@@ -1,4 +1,4 @@
-//! One connection to a webhook: dialled, encrypted, and asked one question at a time.
+//! One connection to a webhook, which carries one call at a time.
 
 use std::pin::pin;
 
@@ -15,16 +15,16 @@ use tokio_rustls::client::TlsStream;
 use crate::limits::MAX_WEBHOOK_ANSWER_BYTES;
 use crate::outgoing::{broken, connect};
 
-/// An answer, read to its end.
+/// A response, read to its end.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) body: Bytes,
-    /// Where the answer is, if it is elsewhere.
+    /// The `Location` header.
     location: Option<String>,
 }
 
 impl Answer {
-    /// Where the same question is to be asked.
+    /// The URL of a redirect.
     pub(super) fn redirect(&self, asked: &Uri) -> Option<Uri> {
         let is_redirect = matches!(
             self.status,
@@ -41,12 +41,12 @@ impl Answer {
 
 pub(super) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
-    /// What moves the bytes; it is polled while a question is answered, and rests otherwise.
+    /// Drives the connection; polled only during a call.
     driver: Box<http1::Connection<TokioIo<TlsStream<TcpStream>>, Full<Bytes>>>,
 }
 
 impl Connection {
-    /// Connects to an address, where the host must prove to be.
+    /// Connects to an address; the certificate must be valid for the host.
     pub(super) async fn open(address: &str, host: &str, tls: &TlsConnector) -> Result<Self, String> {
         let stream = connect(address, host, tls).await?;
         let (sender, driver) = http1::handshake(TokioIo::new(stream))
@@ -80,13 +80,13 @@ impl Connection {
             tokio::select! {
                 biased;
                 answer = &mut answered => return answer,
-                // Whoever waits for an answer is told what became of it.
+                // The caller receives its own error.
                 _ = &mut *self.driver, if !has_ended => has_ended = true,
             }
         }
     }
 
-    /// Whether another question may be asked.
+    /// True if the connection can be reused.
     pub(super) fn can_be_kept(&self) -> bool {
         !self.sender.is_closed()
     }

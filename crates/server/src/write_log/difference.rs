@@ -1,15 +1,15 @@
-//! Where two states of an object differ, field by field, for people.
+//! The field differences of two states of an object.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A field that has changed.
+/// A changed field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FieldChange {
-    /// Where it is: `spec.replicas`, `spec.containers[0].image`, `metadata.labels["app.kubernetes.io/name"]`.
+    /// The path: `spec.replicas`, `spec.containers[0].image`, `metadata.labels["app.kubernetes.io/name"]`.
     pub path: String,
     /// Its value before; `None` if there was none.
     pub before: Option<Value>,
@@ -30,7 +30,7 @@ impl fmt::Display for FieldChange {
     }
 }
 
-/// The fields that differ, in the order of the new state; those that are gone come last in their object.
+/// The fields that differ, in the order of the new state; removed ones are last in their object.
 pub(super) fn between(before: &Value, after: &Value) -> Vec<FieldChange> {
     let mut found = Vec::new();
     compare("", Some(before), Some(after), &mut found);
@@ -46,7 +46,7 @@ fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, found: &mu
                 compare(&member(path, name), before.get(name), after.get(name), found);
             }
         }
-        // A list of another length has other items in most places: it is shown as a whole.
+        // A list of another length is shown as a whole.
         (Some(Value::Array(before)), Some(Value::Array(after))) if before.len() == after.len() => {
             for (index, (before, after)) in before.iter().zip(after).enumerate() {
                 compare(&format!("{path}[{index}]"), Some(before), Some(after), found);

@@ -297,7 +297,7 @@ async fn a_file_that_cannot_be_used_is_named() {
         service_account_signing_key: Some(path.clone()),
         ..IdentityFiles::default()
     });
-    assert_eq!(text.await, format!("{} holds no private key", path.display()));
+    assert_eq!(text.await, format!("{} contains no private key", path.display()));
     let text = refused(IdentityFiles {
         service_account_keys: vec![Path::new("/nowhere").to_owned()],
         ..IdentityFiles::default()

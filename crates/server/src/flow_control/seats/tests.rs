@@ -1,5 +1,5 @@
-//! What the seats promise, on arbitrary histories: never more than there are, none empty while somebody could sit, and
-//! nobody waits for ever.
+//! Properties of the seats on random histories: never overused, never idle while a request could run, and no request
+//! waits forever.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn seats(limits: &[Limits]) -> (Seats<u64>, Vec<LevelId>) {
     (seats, ids)
 }
 
-/// Sits down or waits, and is not told of others.
+/// Runs or waits; grants to others are ignored.
 fn arrive(seats: &mut Seats<u64>, level: LevelId, flow: u64) -> Arrival {
     let mut granted = Vec::new();
     let arrival = seats.arrive(level, flow, 1, || flow, &mut granted);
@@ -47,35 +47,29 @@ fn is_waiting(arrival: &Arrival) -> bool {
 }
 
 #[test]
-fn a_level_borrows_what_others_lend_and_returns_it_first() {
+fn a_level_borrows_lent_seats_and_returns_them_first() {
     let (mut seats, levels) = seats(&[queued(10, 6, 14), queued(4, 4, 14)]);
     let [high, low] = levels[..] else { panic!() };
     running(arrive(&mut seats, high, 1));
     let mut borrowed: Vec<_> = (0..8).map(|_| running(arrive(&mut seats, low, 2))).collect();
     assert!(
         is_waiting(&arrive(&mut seats, low, 3)),
-        "all that is lent is taken"
+        "all lent seats are in use"
     );
     for _ in 0..5 {
         running(arrive(&mut seats, high, 4));
     }
-    assert!(
-        is_waiting(&arrive(&mut seats, high, 5)),
-        "its own seats are on loan"
-    );
+    assert!(is_waiting(&arrive(&mut seats, high, 5)), "its own seats are lent");
     let mut granted = Vec::new();
     seats.finish(borrowed.pop().unwrap(), 1.0, &mut granted);
     let [(waiter, _)] = granted[..] else {
         panic!("{granted:?}")
     };
-    assert_eq!(
-        waiter, 5,
-        "whoever has the right to a seat goes before whoever borrows it"
-    );
+    assert_eq!(waiter, 5, "the owner of a seat goes before a borrower");
 }
 
 #[test]
-fn a_level_without_queues_rejects_and_others_do_not_notice() {
+fn a_level_without_queues_rejects_without_affecting_others() {
     let alone = Limits {
         queuing: None,
         ..queued(1, 1, 1)
@@ -104,7 +98,7 @@ fn a_full_queue_rejects() {
 }
 
 #[test]
-fn a_level_that_is_gone_lets_its_requests_end() {
+fn requests_of_a_removed_level_finish() {
     let (mut seats, levels) = seats(&[queued(1, 1, 1), queued(3, 0, 4)]);
     let first = running(arrive(&mut seats, levels[0], 1));
     assert!(is_waiting(&arrive(&mut seats, levels[0], 2)));
@@ -121,7 +115,7 @@ fn a_level_that_is_gone_lets_its_requests_end() {
 
 /// A flood in one flow delays a request of another by at most one round of the busy queues.
 #[test]
-fn a_quiet_flow_is_next_beside_a_flood() {
+fn a_quiet_flow_is_not_delayed_by_a_flood() {
     let (mut seats, levels) = seats(&[queued(1, 1, 1)]);
     let mut last = running(arrive(&mut seats, levels[0], 0));
     for _ in 0..100 {
@@ -144,7 +138,7 @@ fn a_quiet_flow_is_next_beside_a_flood() {
     assert!(before <= 2, "{before} went first");
 }
 
-/// One history of arrivals, ends, departures and changed levels.
+/// A history of arrivals, ends, departures and changed levels.
 struct History {
     random: fastrand::Rng,
     seats: Seats<u64>,
@@ -233,7 +227,7 @@ impl History {
             states.iter().map(|state| state.waiting).sum::<usize>()
         );
         let total: u32 = self.limits.iter().map(|limits| limits.nominal).sum();
-        // Whoever sits stays, even if there are fewer seats now.
+        // Running requests keep their seats, even if there are fewer now.
         if !self.shrunk {
             assert!(in_use <= total, "{in_use} of {total}");
             assert!(
@@ -244,7 +238,7 @@ impl History {
         self.check_that_nobody_could_sit(&states, total);
     }
 
-    /// Told from the promise, not from how it is kept.
+    /// Checks the property independently of the implementation.
     fn check_that_nobody_could_sit(&self, states: &[LevelState], total: u32) {
         let heads: Vec<_> = (0..states.len()).map(|slot| self.seats.head(slot)).collect();
         let is_own = |(state, head): (&LevelState, &Option<u32>)| {
@@ -264,7 +258,7 @@ impl History {
         }
     }
 
-    /// Everyone who waits gets a seat when nobody new comes.
+    /// Every waiting request gets a seat if no new ones arrive.
     fn drain(mut self) {
         while let Some(ended) = self.running.pop() {
             let mut granted = Vec::new();

@@ -1,5 +1,5 @@
-//! `/testing/v1/openapi.json`: what tests in other languages can ask for, for people and generators of clients. The
-//! operations are those that are served; the schemas are in `schemas.json`, and a test compares them with what is answered.
+//! `/testing/v1/openapi.json`: the OpenAPI document of the testing API. Operations are those that are served; the
+//! schemas are in `schemas.json`, and a test compares them with actual answers.
 
 use serde_json::{Map, Value, json};
 
@@ -11,9 +11,9 @@ pub(super) fn document() -> Value {
     json!({
         "openapi": "3.1.0",
         "info": {
-            "title": "Watchkeeper: tests drive their cluster",
+            "title": "Watchkeeper testing API",
             "version": "v1",
-            "description": "Served to administrators by `watchkeeper up --testing`. Spans of time are Go's: `1m30s`.",
+            "description": "Served to administrators by `watchkeeper up --testing`. Durations are Go's: `1m30s`.",
         },
         "security": [{"token": []}],
         "paths": paths(),
@@ -41,7 +41,7 @@ fn of(described: &Description) -> Value {
         "summary": described.summary,
         "responses": {
             "200": {"description": described.answer, "content": content(described.answer)},
-            "default": {"description": "What is wrong, as a Kubernetes Status", "content": content("Status")},
+            "default": {"description": "The error, as a Kubernetes Status", "content": content("Status")},
         },
     });
     if let Some((schema, example)) = &described.body {

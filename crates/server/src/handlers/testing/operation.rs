@@ -1,9 +1,9 @@
-//! What can be asked for below `/testing/v1/`: method, path and meaning of each operation, once. Requests are told apart
-//! by it and the [OpenAPI document](super::openapi) is made of it, so neither has what the other has not.
+//! The operations below `/testing/v1/`: method, path and meaning, stated once. Routing and the [OpenAPI
+//! document](super::openapi) are both derived from this, so they cannot differ.
 
 use serde_json::{Value, json};
 
-/// One thing that a test can ask for.
+/// An operation of the testing API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Describe,
@@ -26,14 +26,14 @@ pub(super) enum Operation {
     Reset,
 }
 
-/// What an operation is called, wants and answers.
+/// The description of an operation.
 pub(super) struct Description {
     pub(super) method: &'static str,
-    /// Below `/testing/v1/`; `{id}` stands for a number.
+    /// Below `/testing/v1/`; `{id}` is a number.
     pub(super) path: &'static str,
     pub(super) id: &'static str,
     pub(super) summary: &'static str,
-    /// The schema of the body, if one is read, and a body that can be sent to any server.
+    /// The schema of the body, if there is one, and an example that any server accepts.
     pub(super) body: Option<(&'static str, Value)>,
     /// The schema of the answer; `[Name]` is a list.
     pub(super) answer: &'static str,
@@ -61,7 +61,7 @@ impl Operation {
         Self::Reset,
     ];
 
-    /// The operation behind a method and a path below `/testing/v1/`, and the number in the path, if there is one.
+    /// The operation of a method and a path below `/testing/v1/`, and the number in the path, if there is one.
     pub(super) fn find<'a>(method: &str, path: &[&'a str]) -> Option<(Self, &'a str)> {
         Self::ALL.into_iter().find_map(|operation| {
             let described = operation.described();
@@ -70,7 +70,7 @@ impl Operation {
         })
     }
 
-    /// What the operation is called, wants and answers.
+    /// The description of the operation.
     pub(super) fn described(self) -> Description {
         let (method, path, id, summary, answer) = self.words();
         Description {
@@ -91,20 +91,20 @@ impl Operation {
             Self::ReadClock => ("GET", "clock", "readClock", "The time of the server", "Clock"),
             Self::MoveClock => ("POST", "clock", "moveClock", "Moves the clock forward, freezes it, or lets it run", "Clock"),
             Self::WaitForQuiet => ("POST", "idle", "waitForQuiet", "Waits until no request is open and nothing happens for a while; watches may stay open", "Done"),
-            Self::ListFaults => ("GET", "faults", "listFaults", "The faults that are planned", "[PlannedFault]"),
-            Self::AddFault => ("POST", "faults", "addFault", "Plans a fault", "FaultId"),
-            Self::ClearFaults => ("DELETE", "faults", "clearFaults", "Takes all faults back, and lets streams and connections flow", "Done"),
-            Self::RemoveFault => ("DELETE", "faults/{id}", "removeFault", "Takes a fault back", "Done"),
-            Self::ListFired => ("GET", "fired", "listFired", "The faults that have happened", "[Fired]"),
-            Self::ClearFired => ("DELETE", "fired", "clearFired", "Begins the record of faults anew", "Done"),
-            Self::SetFlow => ("POST", "streams", "setFlow", "Changes how open watches flow", "Streams"),
-            Self::Compact => ("POST", "compact", "compact", "Forgets all history", "Done"),
-            Self::ListWrites => ("GET", "writes", "listWrites", "Who has written what", "[Write]"),
-            Self::ClearWrites => ("DELETE", "writes", "clearWrites", "Begins the log of writes anew", "Done"),
-            Self::KeepSnapshot => ("POST", "snapshots", "keepSnapshot", "Keeps all objects as they are", "Snapshot"),
-            Self::RestoreSnapshot => ("POST", "snapshots/{id}", "restoreSnapshot", "Puts back what a snapshot holds; watches see the difference", "Restored"),
-            Self::ForgetSnapshot => ("DELETE", "snapshots/{id}", "forgetSnapshot", "Forgets a snapshot", "Done"),
-            Self::Reset => ("POST", "reset", "reset", "Puts back what the server began with; faults, record and log begin anew", "Restored"),
+            Self::ListFaults => ("GET", "faults", "listFaults", "The active faults", "[PlannedFault]"),
+            Self::AddFault => ("POST", "faults", "addFault", "Adds a fault", "FaultId"),
+            Self::ClearFaults => ("DELETE", "faults", "clearFaults", "Removes all faults, and lets streams and connections run", "Done"),
+            Self::RemoveFault => ("DELETE", "faults/{id}", "removeFault", "Removes a fault", "Done"),
+            Self::ListFired => ("GET", "fired", "listFired", "The injected faults", "[Fired]"),
+            Self::ClearFired => ("DELETE", "fired", "clearFired", "Clears the record of faults", "Done"),
+            Self::SetFlow => ("POST", "streams", "setFlow", "Changes the flow of open watches", "Streams"),
+            Self::Compact => ("POST", "compact", "compact", "Compacts all history", "Done"),
+            Self::ListWrites => ("GET", "writes", "listWrites", "The log of writes", "[Write]"),
+            Self::ClearWrites => ("DELETE", "writes", "clearWrites", "Clears the log of writes", "Done"),
+            Self::KeepSnapshot => ("POST", "snapshots", "keepSnapshot", "Takes a snapshot of all objects", "Snapshot"),
+            Self::RestoreSnapshot => ("POST", "snapshots/{id}", "restoreSnapshot", "Restores a snapshot; watches see the difference", "Restored"),
+            Self::ForgetSnapshot => ("DELETE", "snapshots/{id}", "forgetSnapshot", "Deletes a snapshot", "Done"),
+            Self::Reset => ("POST", "reset", "reset", "Restores the initial state; clears faults, record and log", "Restored"),
         }
     }
 
@@ -130,7 +130,7 @@ impl Operation {
     }
 }
 
-/// The number in a path that a template describes, empty if the template has none; `None` if it does not.
+/// The number in a path that matches a template, empty if the template has none; `None` if it does not match.
 fn match_path<'a>(template: &str, path: &[&'a str]) -> Option<&'a str> {
     let mut number = "";
     let mut parts = path.iter();
