@@ -14,7 +14,7 @@
 //!   requests;
 //! - derived attributes of devices;
 //! - authorization of the subject that a certificate signing request asks for;
-//! - see `admission::policies` and `admission::webhooks` for their limits;
+//! - the parts of policies and webhooks named in `admission::policies` and `admission::webhooks`;
 //! - merging of a list or map that is directly inside another list or map of a custom kind: it is replaced as a
 //!   whole;
 //! - alpha kinds, which are not served.

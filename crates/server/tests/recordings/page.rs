@@ -42,14 +42,14 @@ pub(crate) fn page(root: &Path, report: &Report<'_>, known: &Known) -> io::Resul
     for (version, resources) in served() {
         writeln!(page, "| {version} | {} |", resources.join(", ")).expect("a text grows");
     }
-    page.push_str("\n## What is not there\n\n");
+    page.push_str("\n## Not implemented\n\n");
     page.push_str(&left_out(root)?);
     Ok(page)
 }
 
-/// The section of the registry's documentation that says what is left out.
+/// The section `Limits` of the registry's documentation.
 fn left_out(root: &Path) -> io::Result<String> {
-    const TITLE: &str = "//! # What is not checked";
+    const TITLE: &str = "//! # Limits";
     let source = std::fs::read_to_string(root.join("crates/registry/src/lib.rs"))?;
     let lines = source.lines().skip_while(|line| *line != TITLE).skip(2);
     let lines = lines.map_while(|line| line.strip_prefix("//!"));
