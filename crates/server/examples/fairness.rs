@@ -1,7 +1,7 @@
-//! A quiet client beside a flood: how long its requests take, alone and then beside many greedy clients.
+//! Measures the latency of a quiet client, alone and beside many greedy clients.
 //!
-//! `cargo run --release -p watchkeeper-server --example fairness [GREEDY]`, with 1,000 greedy clients unless told
-//! otherwise. All of them are in this process, and they stop when the quiet client has done its requests.
+//! `cargo run --release -p watchkeeper-server --example fairness [GREEDY]`, by default with 1,000 greedy clients. All
+//! are in this process, and stop when the quiet client has finished.
 
 #![allow(
     clippy::print_stdout,
@@ -22,14 +22,14 @@ use serde_json::json;
 use watchkeeper_server::{Handle, Server};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-/// Objects that each greedy request lists.
+/// The objects that each greedy request lists.
 const OBJECTS: usize = 500;
-/// Requests of the quiet client in each phase.
+/// The requests of the quiet client in each phase.
 const QUIET_REQUESTS: usize = 300;
-/// Greedy clients that share a connection.
+/// The greedy clients per connection.
 const PER_CONNECTION: usize = 100;
 
-/// A connection of one user, whom the administrator acts for.
+/// A connection that impersonates one user.
 #[derive(Clone)]
 struct Connection {
     sender: http2::SendRequest<Full<Bytes>>,
@@ -116,7 +116,7 @@ async fn be_greedy(mut connection: Connection, flood: Arc<(AtomicBool, AtomicU64
         match connection.send(Method::GET, MAPS, String::new()).await {
             429 => {
                 flood.2.fetch_add(1, Ordering::Relaxed);
-                // As it was asked to.
+                // It waits as long as `Retry-After` says.
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
             _ => {
@@ -126,7 +126,7 @@ async fn be_greedy(mut connection: Connection, flood: Arc<(AtomicBool, AtomicU64
     }
 }
 
-/// The times of some requests, one after the other.
+/// The latencies of sequential requests.
 async fn quiet(server: &Handle) -> String {
     let mut client = Connection::open(server, Some("quiet")).await;
     let mut times = Vec::new();

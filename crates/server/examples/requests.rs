@@ -1,7 +1,7 @@
-//! What one small write costs the server, from the bytes of the request to those of the answer and of the event.
+//! Measures the cost of one small write in the server, from the request to the response and the event.
 //!
-//! As in a program on the same machine, the write comes alone over HTTP/1.1, and a watch of all namespaces is open over
-//! HTTP/2. The server has a thread of its own, so that a profiler can tell its work from the client's:
+//! As in a program on the same machine, single writes come over HTTP/1.1, and a watch of all namespaces is open over
+//! HTTP/2. The server runs on its own thread, so that a profiler can separate its work from the client's:
 //!
 //! ```text
 //! cargo build --release -p watchkeeper-server --example requests
@@ -9,7 +9,7 @@
 //! valgrind --tool=callgrind --separate-threads=yes target/release/examples/requests pod 300 application/json
 //! ```
 //!
-//! A second run with fewer writes takes away what a start costs.
+//! The difference to a second run with fewer writes removes the cost of the start.
 
 #![expect(clippy::print_stdout, reason = "a program that prints what it measured")]
 
@@ -39,7 +39,7 @@ mod connector;
 
 use connector::connector;
 
-/// As the program has it.
+/// The allocator of the program.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -48,7 +48,7 @@ const POD: &str = include_str!("../../bench-codec/src/pod.json");
 const NAMESPACE: &str = "bench";
 const NAME: &str = "written";
 const WRITES: usize = 2_000;
-/// Others of its kind, which nobody writes to.
+/// Other objects of the kind, which are not written.
 const OTHERS: usize = 3_000;
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf,application/json";
 
@@ -89,7 +89,7 @@ fn one_thread() -> std::io::Result<runtime::Runtime> {
     runtime::Builder::new_current_thread().enable_all().build()
 }
 
-/// What a client needs to get in.
+/// The address and credentials of the server.
 struct Door {
     address: String,
     authority: String,
@@ -113,7 +113,7 @@ impl Door {
         Ok(TokioIo::new(tls.await?))
     }
 
-    /// The events of a resource, in protobuf.
+    /// Watches a resource in protobuf.
     async fn watch(&self, plural: &str) -> Result<Incoming, Failure> {
         let builder = http2::Builder::new(TokioExecutor::new());
         let (mut client, connection) = builder.handshake(self.connect("h2").await?).await?;
@@ -121,7 +121,7 @@ impl Door {
         let uri = format!("https://{}/api/v1/{plural}?watch=1", self.address);
         let request = self.request(Method::GET, uri, PROTOBUF, String::new())?;
         let events = client.send_request(request).await?.into_body();
-        // It goes with the last one who might ask.
+        // The connection ends with its last sender.
         tokio::spawn(async move {
             let _client = client;
             std::future::pending::<()>().await
@@ -148,7 +148,7 @@ impl Door {
     }
 }
 
-/// Puts what is written to, and others, into the store as they are: what is measured is how one is changed.
+/// Stores the written object and the others directly: only changes are measured.
 async fn load(registry: &Registry, kind: &str, plural: &str) -> Result<(), Failure> {
     let mut object = match kind {
         "Pod" => serde_json::from_str(&pod())?,
@@ -197,10 +197,10 @@ fn pod() -> String {
         .replace("$APP", "app-1")
 }
 
-/// Writes one after the other, each when the answer and the event of the last one are there.
+/// Sequential writes; each waits for the response and the event of the previous one.
 async fn write(door: &Door, plural: &str, accept: &str, writes: usize) -> Result<Vec<Duration>, Failure> {
     let mut events = door.watch(plural).await?;
-    // What a watch begins with comes by name, and the one that is written is the last.
+    // Initial events are ordered by name; the written object is the last.
     while memchr::memmem::find(&next(&mut events).await?, NAME.as_bytes()).is_none() {}
     let (mut client, connection) = http1::handshake(door.connect("http/1.1").await?).await?;
     tokio::spawn(connection);
@@ -223,7 +223,7 @@ async fn write(door: &Door, plural: &str, accept: &str, writes: usize) -> Result
     Ok(times)
 }
 
-/// Events that have come together; one that comes alone is a frame of its own.
+/// The next events; a single event is a frame of its own.
 async fn next(events: &mut Incoming) -> Result<Bytes, Failure> {
     let frame = events.frame().await.ok_or("the watch has ended")??;
     frame.into_data().map_err(|_| "trailers".into())

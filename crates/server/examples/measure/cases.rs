@@ -1,4 +1,4 @@
-//! The figures, one function for each state a server is measured in.
+//! The measurements, one function per state of the server.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -12,14 +12,14 @@ use crate::load::{self, CONFIG_MAPS, Client, JSON, NAMESPACES, PODS, PROTOBUF};
 use crate::program::{Keeps, Process, Program};
 use crate::report::{Yardstick, figure, median, millis, millis_of_work, percentiles};
 
-/// Times a start, a list or a request is repeated.
+/// The repetitions of a start, a list or a request.
 const STARTS: usize = 11;
 const LISTS: usize = 5;
 const WRITES: usize = 200;
 const WRITERS: usize = 64;
-/// What one client creates alone.
+/// The creates of a single client.
 const LONE_CREATES: usize = 2_000;
-/// What the writers create while somebody reads.
+/// The creates of the writers while another client reads.
 const BUSY_CREATES: usize = 20_000;
 const BUSY_GETS: usize = 3_000;
 /// About the size of a pod.
@@ -30,7 +30,7 @@ fn against(goal: &'static str, peer: &'static str) -> Yardstick {
     Yardstick { goal, peer }
 }
 
-/// What the disk can do: the upper limit of what one client alone can have written durably.
+/// The speed of the disk: the upper bound for durable writes of a single client.
 pub(crate) fn disk() -> Result<(), Failure> {
     let dir = tempfile::tempdir()?;
     let mut file = File::create(dir.path().join("blocks"))?;
@@ -48,7 +48,7 @@ pub(crate) fn disk() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Nothing but what every cluster has.
+/// A server with only its default objects.
 pub(crate) async fn start(program: &Program) -> Result<(), Failure> {
     let mut times = Vec::new();
     for _ in 0..STARTS {
@@ -88,7 +88,7 @@ pub(crate) async fn start(program: &Program) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Filled with namespaces and pods, on disk.
+/// A server with many namespaces and pods, on disk.
 pub(crate) async fn full(program: &Program, objects: usize) -> Result<(), Failure> {
     let process = program.start(Keeps::OnDisk)?;
     let all = 0..objects;
@@ -184,7 +184,7 @@ async fn lists(process: &Process, objects: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a reader waits while many write.
+/// The latency of reads during many writes.
 async fn busy_gets(process: &Process) -> Result<(), Failure> {
     let mut client = Client::connect(process).await?;
     let range = LONE_CREATES..LONE_CREATES + BUSY_CREATES;
@@ -199,7 +199,7 @@ async fn busy_gets(process: &Process) -> Result<(), Failure> {
         }
         Ok::<_, Failure>(())
     };
-    // Whichever ends first ends the measurement: gets without writers do not count.
+    // The measurement ends with whichever ends first: gets without writers do not count.
     let still_writing = tokio::select! {
         read = reading => { read?; true }
         written = &mut writing => { written?; false }
@@ -216,7 +216,7 @@ async fn busy_gets(process: &Process) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One write, many watches: how long until the last of them has it.
+/// The time until the last of many watches has received a write.
 pub(crate) async fn fan_out(
     process: &Process,
     watches: usize,

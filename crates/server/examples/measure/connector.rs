@@ -1,4 +1,4 @@
-//! How a client that knows the server's authority alone gets in.
+//! TLS for a client that trusts only the server's authority.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::Failure;
 
-/// Connects to whom this authority, in PEM, vouches for: `h2` or `http/1.1` is spoken.
+/// Trusts this authority, in PEM; speaks `h2` or `http/1.1`.
 pub(crate) fn connector(authority: &[u8], protocol: &str) -> Result<TlsConnector, Failure> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority).map_err(|error| format!("{error:?}"))?)?;

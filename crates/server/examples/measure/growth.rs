@@ -1,4 +1,4 @@
-//! How cost grows: per object, per watch and per idle connection it must stay flat.
+//! The growth of costs: per object, per watch and per idle connection they must stay constant.
 
 use std::time::{Duration, Instant};
 
@@ -56,7 +56,7 @@ pub(crate) async fn watches(program: &Program) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Connections that say nothing: what they cost, and what others notice.
+/// The cost of idle connections, and their effect on others.
 pub(crate) async fn connections(program: &Program) -> Result<(), Failure> {
     for count in CONNECTIONS {
         let process = program.start(Keeps::InMemory)?;

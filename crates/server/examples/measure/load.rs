@@ -23,10 +23,10 @@ pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 pub(crate) const NAMESPACES: &str = "/api/v1/namespaces";
 pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// How many watches share one connection.
+/// The number of watches per connection.
 const WATCHES_PER_CONNECTION: usize = 100;
 
-/// One connection with a credential.
+/// One authenticated connection.
 #[derive(Clone)]
 pub(crate) struct Client {
     sender: SendRequest<Full<Bytes>>,
@@ -71,7 +71,7 @@ impl Client {
         Ok(self.sender.send_request(request).await?)
     }
 
-    /// Reads a whole answer and returns its size.
+    /// Reads a whole response and returns its size.
     pub(crate) async fn get(&mut self, path: &str, accept: &str) -> Result<usize, Failure> {
         let answer = self.send(Method::GET, path, accept, String::new()).await?;
         if answer.status() != StatusCode::OK {
@@ -96,7 +96,7 @@ impl Client {
     }
 }
 
-/// Creates objects with so many writers at once; returns how long each create took, and all of them.
+/// Creates objects with several writers; returns the time of each create, and of all.
 pub(crate) async fn create_all(
     process: &Process,
     writers: usize,
@@ -129,7 +129,7 @@ pub(crate) async fn create_all(
     Ok((times, began.elapsed()))
 }
 
-/// Watches of config maps: a message for every event that arrives at one of them.
+/// Opens watches of config maps; sends a message for every event.
 pub(crate) async fn watch(process: &Process, watches: usize) -> Result<mpsc::UnboundedReceiver<()>, Failure> {
     let (seen, all_seen) = mpsc::unbounded_channel();
     let mut client = Client::connect(process).await?;
@@ -166,7 +166,7 @@ pub(crate) fn config_map(index: usize) -> String {
         .to_string()
 }
 
-/// Two containers with ports, environment, probes and volumes, and an owner: what pods look like.
+/// A realistic pod: two containers with ports, environment, probes and volumes, and an owner.
 pub(crate) fn pod(index: usize) -> String {
     let container = |number: usize| {
         let variables = (0..5).map(|n| json!({"name": format!("VAR_{n}"), "value": format!("value-{n}")}));

@@ -1,12 +1,12 @@
-//! The server as its users meet it: the program in a process of its own, over TLS, with data on disk.
+//! Measures the program as users run it: in its own process, over TLS, with data on disk.
 //!
 //! ```text
 //! cargo build --release -p watchkeeper-cli
 //! cargo run --release -p watchkeeper-server --example measure -- target/release/watchkeeper [OBJECTS]
 //! ```
 //!
-//! Each line has the figure, what it must be, and what kube-apiserver v1.37 with etcd 3.7 took on another machine
-//! with two cores; only the orders of magnitude compare. Memory is that of a fresh process per case.
+//! Each line has the measured value, its goal, and the value of kube-apiserver v1.37 with etcd 3.7 on another machine
+//! with two cores; only the orders of magnitude are comparable. Memory is that of a fresh process per case.
 
 mod cases;
 mod connector;
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use program::Program;
 
-/// As many pods, and as many namespaces, as the figures of kube-apiserver were taken with.
+/// The number of pods and of namespaces, as in the kube-apiserver measurements.
 const OBJECTS: usize = 30_000;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -1,4 +1,4 @@
-//! The program to be measured, in processes of its own.
+//! The measured program, in its own processes.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -14,22 +14,22 @@ use tokio_rustls::TlsConnector;
 use crate::Failure;
 use crate::connector::connector;
 
-/// What Linux counts processor time in, on every machine.
+/// The unit of processor time in Linux.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Where the program is.
+/// The path of the program.
 pub(crate) struct Program {
     path: PathBuf,
 }
 
-/// Where a process keeps its objects.
+/// The storage of a process.
 #[derive(Clone, Copy)]
 pub(crate) enum Keeps {
     InMemory,
     OnDisk,
 }
 
-/// A running process; it ends with this.
+/// A running process; it is killed on drop.
 pub(crate) struct Process {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -46,7 +46,7 @@ impl Program {
         Ok(Self { path })
     }
 
-    /// Starts a process and waits until it says that it is ready.
+    /// Starts a process and waits until it is ready.
     pub(crate) fn start(&self, keeps: Keeps) -> Result<Process, Failure> {
         let dir = tempfile::tempdir()?;
         let kubeconfig = dir.path().join("kubeconfig");
@@ -73,17 +73,17 @@ impl Program {
 }
 
 impl Process {
-    /// The processor time it has used so far, which other people's load does not lengthen.
+    /// Its processor time so far, independent of other load.
     pub(crate) fn cpu(&self) -> Result<Duration, Failure> {
         let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // Behind the name, which may have spaces: the 12th and 13th words, in user and in system mode.
+        // After the name, which may contain spaces: fields 12 and 13 are user and system time.
         let (_, words) = text.rsplit_once(')').ok_or("no such process")?;
         let mut words = words.split_ascii_whitespace().skip(11);
         let mut next = || words.next().unwrap_or_default().parse::<u32>();
         Ok(TICK * (next()? + next()?))
     }
 
-    /// Memory in MB: what the process has now (`VmRSS`), or what it had at most (`VmHWM`).
+    /// Memory in MB: current (`VmRSS`) or peak (`VmHWM`).
     pub(crate) fn memory(&self, field: &str) -> Result<f64, Failure> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix(field));
@@ -94,13 +94,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may be gone already, which is all that is wanted.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The authority and the token in a kubeconfig of ours.
+/// The authority and the token of a kubeconfig.
 fn credentials(kubeconfig: &Path) -> Result<(Vec<u8>, String), Failure> {
     let text = std::fs::read_to_string(kubeconfig)?;
     let value = |key: &str| {

@@ -3,16 +3,16 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-/// What a figure is held against.
+/// The reference values of a measurement.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Yardstick {
-    /// What it must be.
+    /// The goal.
     pub(crate) goal: &'static str,
-    /// What kube-apiserver and etcd took, on another machine.
+    /// The value of kube-apiserver and etcd, on another machine.
     pub(crate) peer: &'static str,
 }
 
-/// Says how busy the machine is, and what the columns are.
+/// Prints the load of the machine and the column titles.
 pub(crate) fn head() -> std::io::Result<()> {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     line(&format!("load of the machine: {}", load.trim()))?;
@@ -34,7 +34,7 @@ pub(crate) fn millis(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1e3)
 }
 
-/// What took so long, and how much of it the server was at work.
+/// A duration, and the server's processor time in it.
 pub(crate) fn millis_of_work(time: Duration, work: Duration) -> String {
     format!("{} (CPU {})", millis(time), millis(work))
 }

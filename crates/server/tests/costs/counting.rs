@@ -1,6 +1,6 @@
-//! An allocator that counts what each thread asks of it.
+//! An allocator that counts the allocations of each thread.
 //!
-//! The one place with `unsafe`: the trait of allocators is, and every call is handed on to the system's as it came.
+//! The only `unsafe` code: the allocator trait requires it, and every call is forwarded unchanged.
 
 #![expect(unsafe_code, reason = "an allocator cannot be written without")]
 
@@ -16,19 +16,19 @@ thread_local! {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What a thread has asked for.
+/// The allocations of a thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
     pub(crate) allocations: u64,
-    /// All bytes together, given back or not.
+    /// All allocated bytes, freed or not.
     pub(crate) bytes: u64,
-    /// The bytes that were not given back.
+    /// The bytes that were not freed.
     live: i64,
-    /// The most there were of these at any time.
+    /// The peak of these.
     pub(crate) peak: i64,
 }
 
-/// Begins to count.
+/// Starts counting.
 pub(crate) fn start() {
     COUNTED.set(Memory {
         allocations: 0,
@@ -38,7 +38,7 @@ pub(crate) fn start() {
     });
 }
 
-/// What this thread has asked for since [`start`].
+/// The allocations of this thread since [`start`].
 pub(crate) fn counted() -> Memory {
     COUNTED.get()
 }
@@ -66,7 +66,7 @@ impl Counting {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Self::taken(layout.size());
-        // SAFETY: the caller's promises are the system's demands.
+        // SAFETY: the caller's guarantees are those the system's allocator requires.
         unsafe { System.alloc(layout) }
     }
 

@@ -1,4 +1,4 @@
-//! Custom kinds: what their definitions say, and what objects make of it.
+//! Custom kinds: their definitions and objects.
 
 use serde_json::{Value, json};
 
@@ -118,7 +118,7 @@ async fn names_and_versions() {
         });
         Call::try_post(DEFINITIONS, definition)
     };
-    // As many as are accepted, and more than that.
+    // As many as are accepted, and more.
     cluster.grows_in_proportion("versions", 8, versions).await;
     cluster
         .grows_in_proportion("too many versions", 33, versions)
@@ -152,7 +152,7 @@ async fn names_and_versions() {
         .await;
 }
 
-/// A definition is held against all others when it is written.
+/// A written definition is compared with all others.
 #[tokio::test]
 async fn others_of_the_same_group() {
     let mut cluster = Cluster::start().await;

@@ -1,10 +1,10 @@
-//! OpenAPI documents, which many clients ask for whenever they start.
+//! OpenAPI documents, which many clients request at start.
 
 use serde_json::Value;
 
 use crate::growth::{Call, Cluster, Cost};
 
-/// A document that need not be made takes less than this part of what it takes to make it.
+/// A cached document costs less than this part of generating it.
 const PART: u64 = 10;
 
 fn assert_cheap(cheap: &Cost, made: &Cost) {
@@ -15,7 +15,7 @@ fn assert_cheap(cheap: &Cost, made: &Cost) {
 }
 
 #[tokio::test]
-async fn a_document_is_made_once() {
+async fn a_document_is_generated_once() {
     let mut cluster = Cluster::start().await;
     for path in ["/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1"] {
         let (made, document) = cluster.send(&Call::get(path)).await;
@@ -26,7 +26,7 @@ async fn a_document_is_made_once() {
 }
 
 #[tokio::test]
-async fn a_document_that_the_client_has_is_not_made() {
+async fn a_document_cached_by_the_client_is_not_generated() {
     let mut cluster = Cluster::start().await;
     let index: Value = serde_json::from_slice(&cluster.prepare(&Call::get("/openapi/v3")).await).unwrap();
     let address = index["paths"]["api/v1"]["serverRelativeURL"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! One request in three sizes, and what each costs.
+//! Sends one request in three sizes and compares their costs.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use watchkeeper_server::{Handle, Server};
 
 use crate::counting::{self, Memory};
 
-/// Four times as much may cost this many times as much memory: four, and some slack for tables that double.
+/// The allowed factor of memory for four times the size: four, and slack for tables that double.
 const MEMORY_SLACK: u64 = 6;
 
-/// The same for the time of the CPU, where a linear part beside a constant one takes at most four times as much, and
-/// one that grows with the square takes sixteen times.
+/// The same for CPU time: a linear part beside a constant one takes at most four times as much; a quadratic one takes
+/// sixteen times.
 const CPU_SLACK: u32 = 10;
 
-/// Below this, the time of the CPU says nothing.
+/// Shorter CPU times are ignored as noise.
 const SHORT: Duration = Duration::from_millis(4);
 
-/// How often the time of the CPU is taken if it seems to grow too quickly; the least counts.
+/// The number of repeated measurements if CPU time seems to grow too fast; the smallest counts.
 const RETRIES: usize = 6;
 
-/// No answer to these requests is larger.
+/// The limit on responses.
 const MAX_ANSWER_BYTES: usize = 6 << 20;
 
 /// A request as data.
@@ -35,7 +35,7 @@ pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) content_type: &'static str,
-    /// What else its head says.
+    /// Additional headers.
     pub(crate) header: Option<(&'static str, String)>,
     pub(crate) body: String,
 }
@@ -59,7 +59,7 @@ impl Call {
         Self::new(Method::POST, path, body)
     }
 
-    /// A new object that is checked and not kept.
+    /// A dry-run create.
     pub(crate) fn try_post(path: &str, body: impl ToString) -> Self {
         Self::post(format!("{path}?dryRun=All"), body)
     }
@@ -79,7 +79,7 @@ impl Call {
     }
 }
 
-/// What an answer was, and what it took.
+/// The status and cost of a response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     pub(crate) status: u16,
@@ -92,7 +92,7 @@ pub(crate) struct Cost {
 pub(crate) struct Cluster {
     server: Handle,
     sender: http1::SendRequest<Full<Bytes>>,
-    /// What grew too quickly. Told when the test ends, so that one run finds all of it.
+    /// The cases that grew too fast. Reported at the end of the test, so that one run finds all.
     failures: Vec<String>,
 }
 
@@ -112,7 +112,7 @@ impl Cluster {
     pub(crate) async fn start() -> Self {
         let server = Server::builder().in_memory().start().await.unwrap();
         let connection = server.connector().connect().await.unwrap();
-        // Each warning is a header of its own.
+        // Each warning is a separate header.
         let mut http = http1::Builder::new();
         http.max_headers(1_000);
         let (sender, connection) = http.handshake(TokioIo::new(connection)).await.unwrap();
@@ -125,7 +125,7 @@ impl Cluster {
         }
     }
 
-    /// Sends a request; its answer, and what both took.
+    /// Sends a request; returns its cost and its response.
     pub(crate) async fn send(&mut self, call: &Call) -> (Cost, Bytes) {
         let mut request = Request::builder()
             .method(call.method.clone())
@@ -154,7 +154,7 @@ impl Cluster {
         (cost, body)
     }
 
-    /// Sends a request that must be answered with success.
+    /// Sends a request that must succeed.
     pub(crate) async fn prepare(&mut self, call: &Call) -> Bytes {
         let (cost, body) = self.send(call).await;
         let text = String::from_utf8_lossy(&body);
@@ -162,12 +162,12 @@ impl Cluster {
         body
     }
 
-    /// Holds a request to its promise: four times the size costs about four times as much.
+    /// Checks that four times the size costs about four times as much.
     pub(crate) async fn grows_in_proportion(&mut self, name: &str, n: usize, call: impl Fn(usize) -> Call) {
         self.grows_after(name, n, |size| (Vec::new(), call(size))).await;
     }
 
-    /// As [`Cluster::grows_in_proportion`], after requests that must succeed.
+    /// Like [`Cluster::grows_in_proportion`], after requests that must succeed.
     pub(crate) async fn grows_after(
         &mut self,
         name: &str,
@@ -198,7 +198,7 @@ impl Cluster {
             ("answer", large.answer_bytes > MAX_ANSWER_BYTES),
         ];
         too_much.retain(|(_, is_too_much)| *is_too_much);
-        // Not taken again where memory has told already: it may take minutes.
+        // Not repeated if memory already failed: it may take minutes.
         if too_much.is_empty()
             && large.cpu > CPU_SLACK * small.cpu.max(SHORT)
             && self.still_grows_on_cpu(n, &calls).await
@@ -209,7 +209,7 @@ impl Cluster {
         self.failures.extend(failures);
     }
 
-    /// Looks again whether the CPU takes too much: somebody else on the machine may have been in the way.
+    /// Measures CPU time again: other load on the machine may have disturbed it.
     async fn still_grows_on_cpu(&mut self, n: usize, calls: impl Fn(usize) -> (Vec<Call>, Call)) -> bool {
         let (small, large) = (calls(n).1, calls(4 * n).1);
         let (mut least_small, mut least_large) = (Duration::MAX, Duration::MAX);
@@ -228,21 +228,21 @@ impl Cluster {
     }
 }
 
-/// The time this thread has spent working.
+/// The CPU time of this thread.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// How an item of a list is made from its number.
+/// Builds an item from its number.
 pub(crate) type Item = fn(usize) -> Value;
 
-/// The items of a list, each made from its number.
+/// A list whose items are built from their numbers.
 pub(crate) fn list(n: usize, item: impl Fn(usize) -> Value) -> Value {
     (0..n).map(item).collect()
 }
 
-/// The entries of a map, each made from its number.
+/// A map whose entries are built from their numbers.
 pub(crate) fn map(n: usize, entry: impl Fn(usize) -> (String, Value)) -> Value {
     Value::Object((0..n).map(entry).collect())
 }

@@ -1,4 +1,4 @@
-//! What every object has: owners, finalizers, labels, annotations, managed fields.
+//! Metadata: owners, finalizers, labels, annotations, managed fields.
 
 use serde_json::{Value, json};
 
@@ -153,7 +153,7 @@ async fn managed_fields() {
         .await;
 }
 
-/// The largest part of a body that becomes a tree, for the text that takes the most room in one.
+/// The body that becomes the largest tree for its size.
 #[tokio::test]
 async fn a_tree_of_values_has_a_limit() {
     const MAX_PEAK: i64 = 64 << 20;

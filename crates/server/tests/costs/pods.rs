@@ -1,4 +1,4 @@
-//! Pods, which have the most lists.
+//! Pods, the kind with the most lists.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! RBAC: roles that multiply, and reviews.
+//! RBAC: roles whose rules multiply, and access reviews.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ async fn with_bob() -> Cluster {
         {"nonResourceURLs": ["/healthz/*"], "verbs": ["get"]},
     ]});
     let mut role = role;
-    // Neither of these lifts the rule that nobody gives more than they have.
+    // Neither of these verbs lifts the escalation check.
     role["rules"][0]["verbs"] = json!(["create", "update", "patch", "get"]);
     let binding = json!({
         "metadata": {"name": "bob"},
@@ -133,12 +133,12 @@ async fn bindings_and_reviews() {
         .await;
 }
 
-/// A signature takes as long to verify as a small write does.
+/// Verifying a signature takes as long as a small write.
 #[tokio::test]
-async fn a_token_is_verified_once_whatever_is_asked_of_it() {
+async fn a_token_is_verified_once_for_all_audiences() {
     const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
     const AUDIENCES: u64 = 1_000;
-    /// What reading, recording and answering one audience takes, and not a verification.
+    /// The allocations for decoding, recording and answering one audience, without a verification.
     const MAX_ALLOCATIONS: u64 = 20;
     let mut cluster = Cluster::start().await;
     cluster

@@ -1,4 +1,4 @@
-//! What is asked for: selectors in queries and in objects.
+//! Selectors in queries and in objects.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::growth::{Call, Cluster, list};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Room for a selector in the head of a request: it has at most 64 KiB.
+/// The values of a selector that fit into a request head of 64 KiB.
 const VALUES: usize = 1_500;
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The form of a recording: requests that were sent, answers that came, streams that were seen.
+//! The format of a recording: requests, answers and streams.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,8 @@ impl Case {
         format!("{}/{}", self.area, self.name)
     }
 
-    /// The ids of all whose answers are compared. Of the setup only the status is, so it counts for nothing.
+    /// The ids of all steps whose answers are compared. For the setup only the status is compared, so it does not
+    /// count.
     pub(crate) fn compared(&self) -> impl Iterator<Item = Compared<'_>> {
         let setup = self.setup.iter().map(|step| (&step.id, false));
         let steps = self.steps.iter().map(|step| (&step.id, true));
@@ -31,7 +32,7 @@ impl Case {
         all.map(|(id, counts)| Compared { id, counts })
     }
 
-    /// The request of the step or stream with this id, as it was recorded.
+    /// The recorded request of a step or stream.
     pub(crate) fn request(&self, id: &str) -> Option<&Request> {
         let steps = self.setup.iter().chain(&self.steps);
         let steps = steps.map(|step| (&step.id, step.request.as_ref()));
@@ -54,9 +55,9 @@ pub(crate) struct Step {
     /// Seconds to wait before.
     #[serde(default)]
     pub wait: f64,
-    /// Repeat until the answer fits.
+    /// Repeat until the answer matches.
     pub poll: Option<Poll>,
-    /// How a body was reduced.
+    /// The reduction of a body.
     #[serde(default)]
     pub projection: String,
     pub request: Option<Request>,
@@ -64,7 +65,7 @@ pub(crate) struct Step {
     pub template: Template,
     #[serde(default)]
     pub response: Answer,
-    /// Something other than a request.
+    /// An action other than a request.
     pub external: Option<Value>,
 }
 
@@ -83,11 +84,11 @@ pub(crate) struct Request {
     pub path: String,
     #[serde(default)]
     pub headers: BTreeMap<String, Value>,
-    /// As text: some answers quote the beginning of what was sent, and its keys have an order.
+    /// As text: some answers quote the start of the request, and the order of its keys matters.
     pub body: Option<Box<RawValue>>,
 }
 
-/// How to build a request whose parts come from earlier answers.
+/// A request with parts from earlier answers.
 #[derive(Default, Deserialize)]
 pub(crate) struct Template {
     pub path: Option<String>,
@@ -120,7 +121,7 @@ pub(crate) struct Stream {
     pub ended: String,
 }
 
-/// How long a stream is read: this many frames, or to its end.
+/// The end of reading a stream: after this many frames, or at its end.
 #[derive(Clone, Default, Deserialize)]
 pub(crate) struct Read {
     pub frames: Option<usize>,
@@ -130,7 +131,7 @@ fn fifteen() -> f64 {
     15.0
 }
 
-/// Whether a frame is a bookmark that may come at any time.
+/// True for a bookmark that may come at any time.
 pub(crate) fn is_periodic_bookmark(frame: &Value) -> bool {
     match frame.get("base64").and_then(Value::as_str) {
         Some(text) => {

@@ -1,7 +1,7 @@
-//! What "the same answer" means: values that vary from run to run must vary alike, everything else must be equal.
+//! Compares answers: values that vary between runs must vary consistently, everything else must be equal.
 //!
-//! Uids, generated names, addresses and ports are renamed consistently; versions keep their order; times keep their
-//! shape. Bookmarks may come at any time, unless a stream has a deadline.
+//! Uids, generated names, addresses and ports are mapped consistently; versions keep their order; times keep their
+//! form. Bookmarks may come at any time, unless a stream has a deadline.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use crate::case::{Answer, Case, Step, Stream, is_periodic_bookmark};
 use crate::protobuf::{Tree, decode_base64};
 use crate::replay::{Replayed, SeenStream};
 
-/// Headers that are no difference when the recording does not have them.
+/// Headers that may be absent in the recording.
 const INFORMATIVE_HEADERS: [&str; 6] = [
     "Cache-Control",
     "Vary",
@@ -23,7 +23,7 @@ const INFORMATIVE_HEADERS: [&str; 6] = [
     "Last-Modified",
 ];
 
-/// Texts that say which program answered.
+/// Texts that name the answering program.
 const OPAQUE: [&str; 8] = [
     "gitVersion",
     "gitCommit",
@@ -35,7 +35,7 @@ const OPAQUE: [&str; 8] = [
     "serverAddress",
 ];
 
-/// Values the server chooses.
+/// Values allocated by the server.
 const ALLOCATED: [&str; 3] = ["clusterIP", "nodePort", "healthCheckNodePort"];
 
 /// Uids and times within a text.
@@ -64,17 +64,17 @@ static NUMBERS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 static AGE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(\d+ \()?(\d+(ms|s|m|h|d|y))+( ago)?(\))?$").expect("a pattern"));
 
-/// One thing in which an answer is not as recorded.
+/// One difference from the recording.
 #[derive(Debug)]
 pub(crate) struct Difference {
-    /// The id of the step, stream or step of the setup.
+    /// The id of the step, stream or setup step.
     pub step: String,
-    /// Only the words of an error are others: its code, reason and fields are as recorded.
+    /// Only the text of an error differs; its code, reason and fields are as recorded.
     pub wording: bool,
     pub text: String,
 }
 
-/// Everything in which a replay differs from its recording.
+/// All differences of a replay from its recording.
 pub(crate) fn differences(case: &Case, seen: &Replayed) -> Vec<Difference> {
     let mut compare = Compare::default();
     for step in &case.setup {
@@ -99,18 +99,18 @@ pub(crate) fn differences(case: &Case, seen: &Replayed) -> Vec<Difference> {
 #[derive(Default)]
 struct Compare {
     found: Vec<Difference>,
-    /// The step that is being compared.
+    /// The step being compared.
     current: String,
     /// Recorded names to those of this run, and back.
     names: HashMap<(String, String), String>,
     back: HashMap<(String, String), String>,
     /// Texts of this run that stand for recorded ones.
     renamed: Vec<(String, String)>,
-    /// Recorded version, version of this run, and where.
+    /// Recorded version, version of this run, and path.
     versions: Vec<Version>,
 }
 
-/// A version of an object: as recorded, in this run, and where.
+/// A version of an object: as recorded, in this run, and its path.
 struct Version {
     expected: u64,
     got: u64,
@@ -133,7 +133,7 @@ impl Compare {
         self.say(&format!("{path}: expected {expected}, got {got}"));
     }
 
-    /// Setup is judged by its status alone, but its names count.
+    /// For setup only the status is compared, but its names are learnt.
     fn setup(&mut self, step: &Step, got: &Answer) {
         let path = format!("setup {}", step.id);
         if step.response.status != got.status {
@@ -171,7 +171,7 @@ impl Compare {
         );
     }
 
-    /// A create that failed may name the name it generated.
+    /// The error of a failed create may contain the generated name.
     fn learn_refused_name(&mut self, step: &Step, got: &Answer) {
         let request = step.request.as_ref().and_then(|request| request.body.as_ref());
         let request: Option<Value> = request.and_then(|body| serde_json::from_str(body.get()).ok());
@@ -325,8 +325,7 @@ impl Compare {
         }
     }
 
-    /// Versions are numbers whose order is judged at the end; those of lists and bookmarks move with unrelated
-    /// writes.
+    /// The order of versions is checked at the end; those of lists and bookmarks move with unrelated writes.
     fn version(&mut self, expected: &Value, got: &Value, path: &str, place: Place) {
         let number = |value: &Value| value.as_str()?.parse::<u64>().ok().filter(|number| *number > 0);
         match (number(expected), number(got)) {
@@ -383,7 +382,7 @@ impl Compare {
         }
     }
 
-    /// The same recorded name must always meet the same new one, and the other way round.
+    /// Recorded and new names must correspond one to one.
     fn rename(&mut self, kind: &str, expected: &str, got: &str, path: &str) {
         let (forth, back) = (
             (kind.to_owned(), expected.to_owned()),
@@ -511,16 +510,16 @@ impl Compare {
     }
 }
 
-/// Where in a document a value stands.
+/// The context of a value in a document.
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// In the metadata of a list, a table or a bookmark.
+    /// In the metadata of a list, a Table or a bookmark.
     list: bool,
-    /// In the cells of a table.
+    /// In the cells of a Table.
     cells: bool,
 }
 
-/// A cell without an age, which depends on when one looks: of `5m` nothing stays, of `4 (5m ago)` the count.
+/// A cell without its age: `5m` becomes empty, `4 (5m ago)` becomes the count.
 fn timeless(cell: &str) -> &str {
     match AGE.captures(cell) {
         Some(age) => age.get(1).map_or("", |count| count.as_str()),
@@ -532,7 +531,7 @@ fn body(answer: &Answer) -> Value {
     answer.body.clone().unwrap_or_default()
 }
 
-/// The frames that count: no periodic bookmarks, or the first of each row of them.
+/// The compared frames: without periodic bookmarks, or with the first of each run of them.
 fn counted(frames: &[Value], bookmarks: bool) -> Vec<&Value> {
     let mut counted: Vec<&Value> = Vec::new();
     for frame in frames {
@@ -550,7 +549,7 @@ fn without_numbers(text: &str) -> String {
     })
 }
 
-/// Lists whose order has no meaning.
+/// Sorts lists whose order has no meaning.
 fn sorted(value: &Value) -> Value {
     let Some(items) = value.as_array() else {
         return value.clone();

@@ -1,8 +1,8 @@
-//! Which differences are known. Both lists are checked both ways: a step that differs and is on neither fails the
-//! test, and so does one that is on a list and is answered as recorded.
+//! The known differences. Both lists are checked in both directions: a step that differs and is on neither list fails
+//! the test, and so does a listed step that does not differ.
 //!
-//! `differences.txt` is written by hand: `area/name step: why`, or `area/name: why` for a whole case. `open.txt` names,
-//! without a reason, what is not answered as recorded yet: `area/name: step step …`; `--write-open` writes it anew.
+//! `differences.txt` is written by hand: `area/name step: why`, or `area/name: why` for a whole case. `open.txt`
+//! lists, without a reason, steps that do not match yet: `area/name: step step …`; `--write-open` rewrites it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,15 +14,15 @@ type Steps = BTreeMap<String, BTreeSet<String>>;
 
 pub(crate) struct Known {
     folder: PathBuf,
-    /// Why, by case and step; an empty step stands for every step of the case.
+    /// The reasons by case and step; an empty step stands for the whole case.
     reasons: BTreeMap<(String, String), String>,
     open: Steps,
 }
 
-/// How a step that was replayed stands to the lists.
+/// The relation of a replayed step to the lists.
 pub(crate) enum Verdict<'a> {
     Same,
-    /// Answered as recorded, but named as different.
+    /// As recorded, but listed as different.
     Mended,
     Explained(&'a str),
     Open,
@@ -66,7 +66,7 @@ impl Known {
         }
     }
 
-    /// Whether a whole case is named that is the same.
+    /// True if a listed whole case has no difference.
     pub(crate) fn names_whole_case(&self, case: &str) -> bool {
         self.reasons.contains_key(&(case.to_owned(), String::new()))
     }

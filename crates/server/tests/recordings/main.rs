@@ -1,15 +1,15 @@
-//! Replays exchanges that were recorded from a real API server and reports what differs.
+//! Replays exchanges recorded from a real API server and reports differences.
 //!
-//! Every case gets a server of its own, in-process, on paused time: what took minutes to record takes seconds to
-//! replay, on every core at once. `goldens/wire` holds cases that were written by hand, `goldens/corpus` those that were
-//! generated over all resources. Which steps are known to differ is said in two lists ([`known`]); any other difference
-//! fails the test, and so does a step that is on a list and does not differ.
+//! Every case has its own in-process server with paused time: what took minutes to record takes seconds to replay, on
+//! all cores. `goldens/wire` has hand-written cases, `goldens/corpus` those generated for all resources. Known
+//! differences are in two lists ([`known`]); any other difference fails the test, and so does a listed step that does
+//! not differ.
 //!
 //! ```text
 //! cargo test -p watchkeeper-server --test recordings                      # all, with a table per area
-//! cargo test -p watchkeeper-server --test recordings -- watch/            # those whose name has it, with every difference
+//! cargo test -p watchkeeper-server --test recordings -- watch/            # cases whose name contains it, with every difference
 //! cargo test -p watchkeeper-server --test recordings -- kinds/secrets     # one case
-//! cargo test -p watchkeeper-server --test recordings -- --write-open      # lists again what differs without a reason
+//! cargo test -p watchkeeper-server --test recordings -- --write-open      # rewrites the list of differences without a reason
 //! cargo test -p watchkeeper-server --test recordings -- --write-page      # writes docs/fidelity.md
 //! cargo test -p watchkeeper-server --test recordings -- --pack FOLDER     # packs a newly recorded corpus
 //! ```
@@ -69,7 +69,7 @@ fn main() -> io::Result<()> {
     std::process::exit(i32::from(report.failed() || is_stale));
 }
 
-/// Whether the page about this run says something else; writes it if that is wanted.
+/// True if the page differs from this run; writes it if requested.
 fn is_page_stale(root: &Path, report: &Report<'_>, known: &Known, writes: bool) -> io::Result<bool> {
     let page = page::page(root, report, known)?;
     let path = root.join(page::PAGE);
@@ -79,7 +79,7 @@ fn is_page_stale(root: &Path, report: &Report<'_>, known: &Known, writes: bool) 
     Ok(std::fs::read_to_string(&path).unwrap_or_default() != page)
 }
 
-/// The differences of every case, in order; each thread takes the next case nobody has.
+/// The differences of every case, in order; each thread takes the next unclaimed case.
 fn replay_all(cases: &[Case]) -> Vec<Vec<Difference>> {
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let next = AtomicUsize::new(0);
@@ -101,7 +101,7 @@ fn replay_all(cases: &[Case]) -> Vec<Vec<Difference>> {
         .collect()
 }
 
-/// Replays one case on a server of its own.
+/// Replays one case on its own server.
 fn differences(case: &Case) -> Vec<Difference> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

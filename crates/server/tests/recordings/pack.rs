@@ -1,8 +1,7 @@
-//! Where recordings lie: as files, `area/name.json`, or packed, a gzip file per area with a case in every line.
+//! Reads recordings: files `area/name.json`, or packed, a gzip file per area with one case per line.
 //!
-//! The hand-written cases of `goldens/wire` are files, which a reader opens. The corpus is generated and large, 26 MB;
-//! packed it takes one. Packing takes white space away and nothing else: the order of keys and the form of numbers are
-//! part of a request.
+//! The hand-written cases of `goldens/wire` are files. The corpus is generated and large, 26 MB; packed it takes one.
+//! Packing only removes white space: the order of keys and the form of numbers are part of a request.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -17,7 +16,7 @@ use crate::replay::compact;
 
 const PACKED: &str = "jsonl.gz";
 
-/// Every case that lies as a file in a folder of its area.
+/// All cases stored as files in the folder of their area.
 pub(crate) fn read_files(root: &Path) -> io::Result<Vec<Case>> {
     let mut cases = Vec::new();
     for area in areas(root)? {
@@ -28,7 +27,7 @@ pub(crate) fn read_files(root: &Path) -> io::Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Every case of every packed area.
+/// All cases of all packed areas.
 pub(crate) fn read_packed(root: &Path) -> io::Result<Vec<Case>> {
     let mut cases = Vec::new();
     for path in entries(root)?.iter().filter(|path| is_packed(path)) {
@@ -41,7 +40,7 @@ pub(crate) fn read_packed(root: &Path) -> io::Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Packs the areas that lie as folders in `from`.
+/// Packs the area folders in `from`.
 pub(crate) fn pack(from: &Path, to: &Path) -> io::Result<()> {
     for path in entries(to)?.iter().filter(|path| is_packed(path)) {
         std::fs::remove_file(path)?;
@@ -67,7 +66,7 @@ fn is_packed(path: &Path) -> bool {
     path.to_string_lossy().ends_with(PACKED)
 }
 
-/// The folders; beside them lie the texts that explain them.
+/// The folders; beside them are explanatory texts.
 fn areas(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut areas = entries(root)?;
     areas.retain(|path| path.is_dir());

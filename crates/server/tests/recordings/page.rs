@@ -1,5 +1,5 @@
-//! The page `docs/fidelity.md`: how close the server is to Kubernetes, as this run has measured it. `--write-page`
-//! writes it; every full run compares it with what it would write.
+//! The page `docs/fidelity.md`: the measured fidelity. `--write-page` writes it; every full run checks that it is
+//! current.
 
 use std::fmt::Write as _;
 use std::io;
@@ -12,10 +12,10 @@ use crate::known::Known;
 use crate::replay::fetch;
 use crate::report::Report;
 
-/// Where the page is, from the root of the repository.
+/// The path of the page, from the root of the repository.
 pub(crate) const PAGE: &str = "docs/fidelity.md";
 
-/// Says how the page is made; the first thing a reader who wants to change it sees.
+/// The start of the page, with the command that writes it.
 const HEAD: &str = "<!-- Written by `cargo test -p watchkeeper-server --test recordings -- --write-page`. -->
 
 # Fidelity
@@ -31,7 +31,7 @@ made by the server) is renamed consistently.
 
 ";
 
-/// The page as this run would write it.
+/// The page of this run.
 pub(crate) fn page(root: &Path, report: &Report<'_>, known: &Known) -> io::Result<String> {
     let mut page = HEAD.to_owned();
     report.write_table(&mut page);

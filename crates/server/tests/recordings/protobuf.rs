@@ -1,11 +1,11 @@
-//! Protobuf without a schema: bytes as trees of field numbers, so that two encoders can be compared.
+//! Decodes protobuf without a schema into trees of field numbers, to compare two encoders.
 
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// A value of an unknown type.
+/// A value of unknown type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Tree {
     Number(u64),
@@ -19,8 +19,8 @@ pub(crate) fn decode_base64(text: &str) -> Vec<u8> {
 }
 
 impl Tree {
-    /// Takes bytes for text if they look like it, else for a message, else for bytes. Fields with nothing but a
-    /// zero value are left out, because some writers write them and some do not.
+    /// Interprets bytes as text if they look like it, else as a message, else as bytes. Zero values are omitted,
+    /// because encoders differ in writing them.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         if let Some(rest) = bytes.strip_prefix(b"k8s\0") {
             return message(rest).unwrap_or_else(|| Self::Bytes(bytes.to_vec()));

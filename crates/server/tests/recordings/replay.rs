@@ -1,4 +1,4 @@
-//! Sends a case's requests to a server of its own and keeps what comes back.
+//! Sends the requests of a case to its server and records the answers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read as _;
@@ -29,13 +29,13 @@ use watchkeeper_storage::Revision;
 use crate::case::{Answer, Case, Request, Step, Stream, is_periodic_bookmark};
 use crate::template::{Seen, fill, fill_path};
 
-/// A stream that has been quiet for this long has said all it has to say.
+/// A stream that is quiet for this long is complete.
 const QUIET: Duration = Duration::from_millis(350);
 
-/// How long a stream is waited for.
+/// The time limit of a stream.
 const STREAM_LIMIT: Duration = Duration::from_secs(15);
 
-/// The headers that are compared.
+/// The compared headers.
 const KEPT_HEADERS: [&str; 11] = [
     "Content-Type",
     "Warning",
@@ -53,7 +53,7 @@ const KEPT_HEADERS: [&str; 11] = [
 /// The headers whose presence is compared.
 const PRESENT_HEADERS: [&str; 3] = ["Audit-Id", "ETag", "Last-Modified"];
 
-/// What a replay saw.
+/// The answers of a replay.
 #[derive(Default)]
 pub(crate) struct Replayed {
     pub setup: HashMap<String, Answer>,
@@ -108,7 +108,7 @@ pub(crate) async fn replay(case: &Case) -> Replayed {
     out
 }
 
-/// What a server answers an administrator's GET.
+/// The answer to an administrator's GET.
 pub(crate) async fn fetch(server: &Handle, path: &str) -> Value {
     let pipe = server.connector().connect().await.expect("a connection");
     let (mut sender, connection) = http1::handshake(TokioIo::new(pipe)).await.expect("a handshake");
@@ -276,7 +276,7 @@ impl<'c> Player<'c> {
     }
 }
 
-/// A stream that is being read in the background.
+/// A stream that is read in the background.
 struct OpenStream {
     response: Answer,
     state: Arc<StreamState>,
@@ -456,7 +456,7 @@ fn wire_request(request: &Request) -> http::Request<Full<Bytes>> {
     wire.body(Full::new(body.into())).expect("a request")
 }
 
-/// The bytes a recorded body stands for.
+/// The bytes of a recorded body.
 fn encoded(recorded: &RawValue) -> Vec<u8> {
     let body: Value = serde_json::from_str(recorded.get()).expect("a body");
     let only = body.as_object().filter(|members| members.len() == 1);
@@ -475,7 +475,7 @@ fn encoded(recorded: &RawValue) -> Vec<u8> {
     compact(recorded.get())
 }
 
-/// JSON without the white space between its parts, and with its keys where they are.
+/// JSON without insignificant white space, with its keys in order.
 pub(crate) fn compact(json: &str) -> Vec<u8> {
     let (mut quoted, mut escaped) = (false, false);
     let kept = json.bytes().filter(|byte| {

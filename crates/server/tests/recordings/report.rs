@@ -1,4 +1,4 @@
-//! What a run found, as a table per area.
+//! The result of a run, as a table per area.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,20 +8,20 @@ use crate::case::{Case, Compared};
 use crate::compare::Difference;
 use crate::known::{Known, Verdict};
 
-/// How many differences of a case are printed.
+/// The number of printed differences per case.
 const SHOWN: usize = 12;
 
-/// How much of a request's body is printed, in characters.
+/// The printed length of a request's body, in characters.
 const BODY_SHOWN: usize = 2000;
 
 pub(crate) struct Report<'a> {
     known: &'a Known,
     areas: BTreeMap<String, Counts>,
-    /// What differs without a reason, by case.
+    /// Differences without a reason, by case.
     pub open: BTreeMap<String, BTreeSet<String>>,
-    /// What differs with a reason.
+    /// Differences with a reason.
     explained: Vec<String>,
-    /// What is wrong with the lists of known differences.
+    /// Errors in the lists of known differences.
     wrong: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Report<'a> {
 struct Counts {
     cases: Count,
     steps: Count,
-    /// The words of errors do not count.
+    /// Steps that match apart from error texts.
     behaviour: Count,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Counts a case, and prints its differences if they are wanted or were not expected.
+    /// Counts a case, and prints its differences if they are requested or unexpected.
     pub(crate) fn add(
         &mut self,
         case: &Case,
@@ -115,7 +115,7 @@ impl<'a> Report<'a> {
         !self.wrong.is_empty()
     }
 
-    /// The counts as a table in Markdown.
+    /// The counts as a Markdown table.
     pub(crate) fn write_table(&self, out: &mut String) {
         out.push_str(
             "| area | cases the same | steps the same | steps, texts of errors aside |\n|---|---|---|---|\n",
@@ -149,7 +149,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Prints each request with what is different in its answer.
+/// Prints each request with the differences of its answer.
 fn print_differences(out: &mut impl Write, case: &Case, differences: &[Difference]) -> io::Result<()> {
     writeln!(out, "{}", case.full_name())?;
     for of_step in differences.chunk_by(|one, other| one.step == other.step) {

@@ -1,11 +1,11 @@
-//! Requests whose parts come from earlier answers: `{{step/json/pointer}}`.
+//! Requests with parts from earlier answers: `{{step/json/pointer}}`.
 
 use std::collections::HashMap;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-/// What earlier steps were answered, by step.
+/// Earlier answers, by step.
 pub(crate) type Seen = HashMap<String, Value>;
 
 /// Fills a text that becomes part of a URL.
@@ -115,7 +115,7 @@ fn set(value: &mut Value, pointer: &str, new: Value) {
     }
 }
 
-/// The value that holds what a pointer names, made where it is missing, and the last part of the pointer.
+/// The parent of a pointer's value, created if it is missing, and the last segment of the pointer.
 fn split<'a>(value: &'a mut Value, pointer: &str) -> Option<(&'a mut Value, String)> {
     let parts: Vec<String> = pointer
         .split('/')

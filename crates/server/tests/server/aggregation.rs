@@ -1,4 +1,5 @@
-//! Aggregated APIs: a group version that another server serves, told who asks and believed by certificate.
+//! Aggregated APIs: requests are forwarded with the user's identity, over a connection with the front-proxy
+//! certificate.
 
 mod extension;
 
@@ -45,7 +46,7 @@ impl Cluster {
         created.json()
     }
 
-    /// The authority of front proxies that the server publishes.
+    /// The published authority of front proxies.
     async fn proxies(&mut self) -> String {
         let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
         let data = &self.client.get(path).await.json()["data"];
@@ -57,7 +58,7 @@ impl Cluster {
         words("client-ca-file")
     }
 
-    /// Starts an extension and names it to the server, by a service that stands for this machine.
+    /// Starts an extension server and registers it through a service for this machine.
     async fn with_extension(&mut self, manner: Manner) -> Extension {
         let proxies = self.proxies().await;
         let extension = Extension::start(manner, &proxies).await;
@@ -68,7 +69,7 @@ impl Cluster {
         extension
     }
 
-    /// Waits until the condition of the API service has a reason; returns its message.
+    /// Waits until the condition of the APIService has a reason; returns its message.
     async fn reason(&mut self, reason: &str) -> String {
         let mut watching = connected(&self.server).await;
         let name = format!("v1.{GROUP}");
@@ -109,7 +110,7 @@ fn api_service(port: u16, parts: Value) -> Value {
 }
 
 #[tokio::test]
-async fn requests_are_passed_on_in_the_name_of_the_user() {
+async fn requests_are_forwarded_with_the_users_identity() {
     let mut cluster = Cluster::start().await;
     let extension = cluster.with_extension(Manner::Usual).await;
     assert_eq!(cluster.reason("Passed").await, "all checks passed");
@@ -129,7 +130,7 @@ async fn requests_are_passed_on_in_the_name_of_the_user() {
 
     let pipe = cluster.server.connector().connect().await.unwrap();
     let mut dave = Client::http2(pipe).await.with_bearer("dave-token");
-    // Rights are looked at before anything is passed on.
+    // Authorization precedes forwarding.
     let refused = dave.get(FLUNDERS).await;
     assert_eq!(refused.status, 403, "{}", refused.text());
     assert!(extension.take_seen().is_empty());
@@ -147,7 +148,7 @@ async fn requests_are_passed_on_in_the_name_of_the_user() {
     let [seen] = &extension.take_seen()[..] else {
         panic!("one request")
     };
-    assert!(seen.is_from_proxy, "the client certificate is shown");
+    assert!(seen.is_from_proxy, "the client certificate is sent");
     assert_eq!((&seen.method, &*seen.path), (&Method::POST, &*path));
     assert_eq!(seen.body, body);
     let all = |name: &str| -> Vec<&str> {
@@ -161,7 +162,7 @@ async fn requests_are_passed_on_in_the_name_of_the_user() {
     assert_eq!(all("host"), ["wardle.default.svc"]);
     assert_eq!(all("x-custom"), ["kept"]);
 
-    // Somebody else's name is the name that is passed on.
+    // The impersonated user is forwarded.
     let as_zoe = [("impersonate-user", "zoe")];
     assert_eq!(
         cluster
@@ -213,7 +214,7 @@ async fn an_upgraded_connection_is_joined() {
 }
 
 #[tokio::test]
-async fn discovery_and_openapi_have_the_other_server_in_them() {
+async fn discovery_and_openapi_include_the_other_server() {
     for manner in [Manner::Usual, Manner::Old] {
         let mut cluster = Cluster::start().await;
         let _extension = cluster.with_extension(manner).await;
@@ -225,7 +226,7 @@ async fn discovery_and_openapi_have_the_other_server_in_them() {
             .iter()
             .map(|it| it["name"].as_str().unwrap())
             .collect();
-        assert_eq!(*names.last().unwrap(), GROUP, "behind the built-in ones");
+        assert_eq!(*names.last().unwrap(), GROUP, "after the built-in ones");
         let group = cluster.client.get(&format!("/apis/{GROUP}")).await.json();
         assert_eq!(group["preferredVersion"]["groupVersion"], format!("{GROUP}/v1"));
         let resources = cluster.client.get(ROOT).await.json();
@@ -268,7 +269,7 @@ async fn discovery_and_openapi_have_the_other_server_in_them() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_down_is_said_to_be_and_comes_back() {
+async fn a_server_that_is_down_is_unavailable_until_it_comes_back() {
     let mut cluster = Cluster::start().await;
     let extension = cluster.with_extension(Manner::Usual).await;
     cluster.reason("Passed").await;
@@ -283,7 +284,7 @@ async fn a_server_that_is_down_is_said_to_be_and_comes_back() {
     );
     assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8");
 
-    // The service changes, so it is looked at again.
+    // The service changes, so it is checked again.
     let changed = json!({"spec": {"externalName": "127.0.0.1"}}).to_string();
     let merge = [("content-type", "application/merge-patch+json")];
     let path = "/api/v1/namespaces/default/services/wardle";
@@ -309,7 +310,7 @@ async fn a_server_that_is_down_is_said_to_be_and_comes_back() {
         (answer.status, answer.text()),
         (503, "service unavailable\n".to_owned())
     );
-    // What is known of it stays in discovery.
+    // Its last known resources stay in discovery.
     let aggregated = cluster
         .client
         .send(Method::GET, "/apis", &[AGGREGATED], "")
@@ -327,7 +328,7 @@ async fn a_server_that_is_down_is_said_to_be_and_comes_back() {
 async fn a_server_that_hangs_is_unavailable() {
     let mut cluster = Cluster::start().await;
     let extension = cluster.with_extension(Manner::Hangs).await;
-    // The check waits for an answer that does not come.
+    // The check waits for a response that does not come.
     while extension.seen_by_aggregator() == 0 {
         tokio::task::yield_now().await;
     }
@@ -340,7 +341,7 @@ async fn a_server_that_hangs_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_server_with_a_wrong_certificate_is_unavailable_unless_nobody_looks() {
+async fn a_server_with_a_wrong_certificate_is_unavailable_unless_verification_is_off() {
     let mut cluster = Cluster::start().await;
     let proxies = cluster.proxies().await;
     let extension = Extension::start(Manner::Usual, &proxies).await;
@@ -369,7 +370,7 @@ async fn a_server_with_a_wrong_certificate_is_unavailable_unless_nobody_looks() 
     cluster.reason("Passed").await;
     assert_eq!(cluster.client.get(FLUNDERS).await.status, 200);
 
-    // Without the service, it is a group of this server's own that has nothing.
+    // Without the service, it is a local group without resources.
     let change = json!({"spec": {"service": null, "insecureSkipTLSVerify": null}}).to_string();
     assert_eq!(
         cluster
@@ -385,7 +386,7 @@ async fn a_server_with_a_wrong_certificate_is_unavailable_unless_nobody_looks() 
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_the_check_is_unavailable() {
+async fn a_server_that_fails_the_check_is_unavailable() {
     let mut cluster = Cluster::start().await;
     let extension = cluster.with_extension(Manner::Refuses(500)).await;
     let message = cluster.reason("FailedDiscoveryCheck").await;
@@ -398,7 +399,7 @@ async fn a_server_that_refuses_the_check_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_service_that_leads_nowhere_is_told_apart() {
+async fn a_service_without_endpoints_has_its_own_reason() {
     let mut cluster = Cluster::start().await;
     cluster
         .create(
@@ -454,7 +455,7 @@ async fn a_service_that_leads_nowhere_is_told_apart() {
 }
 
 #[tokio::test]
-async fn local_groups_are_registered_and_those_of_custom_kinds_come_and_go() {
+async fn local_groups_are_registered_and_those_of_custom_kinds_follow_their_kinds() {
     let mut cluster = Cluster::start().await;
     let mut watching = connected(&cluster.server).await;
     let mut lines = Lines::open(&mut watching, &format!("{API_SERVICES}?watch=true")).await;
@@ -489,7 +490,7 @@ async fn local_groups_are_registered_and_those_of_custom_kinds_come_and_go() {
     let path = format!("{API_SERVICES}/v1.example.com");
     let labels = &cluster.client.get(&path).await.json()["metadata"]["labels"];
     assert_eq!(labels["kube-aggregator.kubernetes.io/automanaged"], "true");
-    // Deleting one is undone.
+    // A deleted one is created again.
     assert_eq!(
         cluster.client.send(Method::DELETE, &path, &[], "").await.status,
         200

@@ -1,4 +1,4 @@
-//! What the audit log tells of requests.
+//! The audit log.
 
 use ::http::Method;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ fn told(event: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_log_tells_who_asked_for_what_and_what_came_of_it() {
+async fn the_log_has_user_request_and_result() {
     let folder = tempfile::tempdir().unwrap();
     let options = options(&folder, POLICY);
     let server = Server::builder().audit(options.clone()).start().await.unwrap();
@@ -95,7 +95,7 @@ async fn the_log_tells_who_asked_for_what_and_what_came_of_it() {
 }
 
 #[tokio::test]
-async fn a_policy_that_cannot_be_used_is_refused_at_the_start() {
+async fn an_invalid_policy_fails_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let options = options(&folder, "apiVersion: v1\nkind: Pod\nrules: []\n");
     let refused = Server::builder().audit(options).start().await.unwrap_err();

@@ -77,7 +77,7 @@ impl Client {
         Self::tls_to(address, &authority, protocol, certificate).await
     }
 
-    /// As `tls`, for a server in another process.
+    /// Like `tls`, for a server in another process.
     pub(crate) async fn tls_to(
         address: SocketAddr,
         authority: &str,
@@ -88,7 +88,7 @@ impl Client {
         Self::tls_over(stream, authority, protocol, certificate).await
     }
 
-    /// As `tls_to`, over a connection that is there.
+    /// Like `tls_to`, over an existing connection.
     pub(crate) async fn tls_over(
         stream: TcpStream,
         authority: &str,
@@ -147,7 +147,7 @@ impl Client {
         self.try_send(method, path, headers, body).await.unwrap()
     }
 
-    /// As `send`, for a server that may go away.
+    /// Like `send`, for a server that may stop.
     pub(crate) async fn try_send(
         &mut self,
         method: Method,
@@ -164,7 +164,7 @@ impl Client {
         })
     }
 
-    /// Sends a request and returns as soon as the head of the answer is there.
+    /// Sends a request; returns when the head of the response has arrived.
     pub(crate) async fn open(
         &mut self,
         method: Method,
@@ -175,7 +175,7 @@ impl Client {
         self.try_open(method, path, headers, body).await.unwrap()
     }
 
-    /// As `open`, for a server that may go away.
+    /// Like `open`, for a server that may stop.
     pub(crate) async fn try_open(
         &mut self,
         method: Method,

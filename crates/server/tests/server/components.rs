@@ -1,4 +1,5 @@
-//! What kube-controller-manager and kube-scheduler ask for at their start, as docs/with-kubernetes-controllers.md lists it.
+//! The requests of kube-controller-manager and kube-scheduler at start, as listed in
+//! docs/with-kubernetes-controllers.md.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -22,7 +23,7 @@ fn lease(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_kubernetes_components_ask_for_at_their_start_is_there() {
+async fn objects_that_kubernetes_components_need_at_start_exist() {
     let server = Server::builder().listen(LOCAL).service_accounts(true);
     let server = server.start().await.unwrap();
     let pipe = server.connector().connect().await.unwrap();
@@ -86,7 +87,7 @@ async fn what_kubernetes_components_ask_for_at_their_start_is_there() {
     let mut watching = Client::http2(pipe).await.with_token(&server);
     let mut lines = Lines::open(&mut watching, &path).await;
     assert_eq!(lines.event().await, "ADDED extension-apiserver-authentication");
-    // The roles that programs with delegated authentication are bound to.
+    // The roles for programs with delegated authentication.
     let roles = "/apis/rbac.authorization.k8s.io/v1";
     for path in [
         "clusterroles/system:auth-delegator",

@@ -1,9 +1,8 @@
-//! `kill -9` of a whole server under load, many times, on one data directory. Every acknowledged write is there after
-//! the restart and none is half there, versions go on growing, and watchers resume without a gap or are told that
-//! their version has expired.
+//! `kill -9` of a whole server under load, many times, on one data directory. Every acknowledged write is complete
+//! after the restart, versions keep growing, and watchers resume without a gap or get 410.
 //!
-//! The test starts itself again as the process to be killed. What the writers do and when the server is killed comes
-//! from a seed; what it is doing at that moment is up to the machine.
+//! The test starts itself again as the process to be killed. The writes and the time of the kill come from a seed;
+//! the state of the server at that moment depends on the machine.
 
 #![cfg(unix)]
 
@@ -24,19 +23,19 @@ use crate::client::Client;
 use crate::observer::{CONFIG_MAPS, Observer, Read, config_map, snapshot, version};
 use watchkeeper_conformance::promises::{Change, Event, Kind, Seen, Selection, State, all_kept};
 
-/// Tells the child where its data is.
+/// The data directory of the child.
 const DIR: &str = "WATCHKEEPER_SERVER_CRASH_DIR";
 const SEED: &str = "WATCHKEEPER_SERVER_CRASH_SEED";
 const DEFAULT_SEED: u64 = 20_261_116;
 const KILLS: &str = "WATCHKEEPER_SERVER_CRASH_KILLS";
 const DEFAULT_KILLS: u64 = 12;
 const TOKEN: &str = "the-token-of-the-crash-test";
-/// Each writes to names of its own, one write at a time, so that the order of its writes is known.
+/// Each writes its own names, one write at a time, so that the order of its writes is known.
 const WRITERS: usize = 8;
 const NAMES_PER_WRITER: usize = 3;
-/// The server is killed after at most so many writes.
+/// The server is killed after at most this many writes.
 const MAX_WRITES: usize = 150;
-/// About as long as a start takes.
+/// About the duration of a start.
 const MAX_START: Duration = Duration::from_millis(150);
 
 /// Runs in the process that is killed.
@@ -44,7 +43,7 @@ const MAX_START: Duration = Duration::from_millis(150);
 #[ignore = "started by the test below"]
 async fn serve_until_killed() {
     let Some(dir) = std::env::var_os(DIR) else { return };
-    // Should the test itself be killed, its child does not stay behind.
+    // If the test itself is killed, its child must end too.
     std::thread::spawn(|| {
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(1);
@@ -61,7 +60,7 @@ async fn serve_until_killed() {
     std::future::pending::<()>().await;
 }
 
-/// A server in a process of its own.
+/// A server in its own process.
 struct Running {
     process: Child,
     address: SocketAddr,
@@ -106,7 +105,7 @@ impl Running {
     }
 }
 
-/// A write as its writer knows it. The answer to a deletion has no version.
+/// A write as its writer knows it. The response to a deletion has no version.
 #[derive(Clone, Debug)]
 struct Attempt {
     name: String,
@@ -118,11 +117,11 @@ struct Attempt {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Answer {
     Acknowledged(Option<u64>),
-    /// The server was killed before it answered: the write happened, or it did not.
+    /// The server was killed before it answered: the outcome is unknown.
     None,
 }
 
-/// One writer, and what it knows of its objects.
+/// A writer, and its knowledge of its objects.
 struct Writer {
     id: usize,
     random: Rng,
@@ -187,14 +186,14 @@ impl Writer {
     }
 }
 
-/// Everything that outlives the server's processes.
+/// The state that outlives the server's processes.
 struct Crashes {
     random: Rng,
     truth: Vec<Change>,
     writers: Vec<Writer>,
-    /// Reads after each restart what happened before it.
+    /// Reads the events of the previous run after each restart.
     auditor: Observer,
-    /// Watch during the load: one always, one now and then and only a part of the objects.
+    /// Watch during the load: one always, one at times and only a part of the objects.
     watchers: Vec<Observer>,
     compacted: u64,
     restarts: u64,
@@ -225,8 +224,8 @@ impl Crashes {
         }
     }
 
-    /// Looks at what a restarted server has, and learns how the last writes of the one before ended. Returns the
-    /// newest version.
+    /// Checks the state of a restarted server, and learns the outcome of the last writes before the kill. Returns the
+    /// latest version.
     async fn audit(&mut self, client: &mut Client) -> u64 {
         let newest = self.truth.last().map_or(0, |change| change.version);
         if !self.auditor.can_resume() {
@@ -258,7 +257,7 @@ impl Crashes {
         sentinel
     }
 
-    /// A write that everyone sees and that marks the end of what happened before.
+    /// A write that everyone sees and that marks the end of the previous run.
     async fn write_sentinel(&mut self, client: &mut Client) -> u64 {
         self.restarts += 1;
         let state = State {
@@ -271,7 +270,7 @@ impl Crashes {
         version(&answer.json())
     }
 
-    /// Holds what the auditor read against what the writers were told.
+    /// Compares the auditor's events with the writers' responses.
     fn settle(&mut self, newest: u64) {
         let read = self.auditor.history.sessions.last().unwrap().seen.clone();
         let mut happened: BTreeMap<String, Vec<Event>> = BTreeMap::new();
@@ -306,7 +305,7 @@ impl Crashes {
         self.truth.sort_by_key(|change| change.version);
     }
 
-    /// Forgets a part of history now and then, so that some watchers cannot resume.
+    /// Compacts a part of history at times, so that some watchers cannot resume.
     async fn compact(&mut self, client: &mut Client, newest: u64) {
         if self.random.u32(..3) > 0 {
             return;
@@ -318,7 +317,7 @@ impl Crashes {
         self.compacted = self.compacted.max(revision);
     }
 
-    /// Writers and watchers at work until the server is killed.
+    /// Runs writers and watchers until the server is killed.
     async fn load(&mut self, server: Running) {
         let (acknowledged, mut count) = mpsc::unbounded_channel();
         let mut writing = JoinSet::new();
@@ -349,7 +348,7 @@ impl Crashes {
     }
 }
 
-/// What became of a write: the event it was, or `None` if it was never answered and did not happen.
+/// The event of a write, or `None` if it was never answered and did not happen.
 fn settle(attempt: &Attempt, events: &mut Vec<Event>) -> Option<Change> {
     let (kind, state) = match (&attempt.before, &attempt.after) {
         (None, after) => (Kind::Added, after),
@@ -377,7 +376,7 @@ fn settle(attempt: &Attempt, events: &mut Vec<Event>) -> Option<Change> {
     })
 }
 
-/// Watches until the server is gone, or until it is enough.
+/// Watches until the server is gone, or the limit is reached.
 async fn watch(
     mut watcher: Observer,
     mut client: Client,
@@ -414,7 +413,7 @@ async fn a_killed_server_keeps_every_promise() {
     let mut crashes = Crashes::new(seed);
     for _ in 0..number(KILLS).unwrap_or(DEFAULT_KILLS) {
         if crashes.random.u32(..4) == 0 {
-            // While it starts: anywhere from the first instruction to the first connection.
+            // During its start: anywhere from the first instruction to the first connection.
             let process = spawn(dir.path());
             tokio::time::sleep(MAX_START.mul_f64(crashes.random.f64())).await;
             kill(process);

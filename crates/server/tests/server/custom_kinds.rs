@@ -1,4 +1,4 @@
-//! What the server says of custom kinds, over HTTP.
+//! Custom kinds over HTTP.
 
 use ::http::Method;
 use serde_json::{Value, json};
@@ -8,9 +8,9 @@ use crate::client::Client;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// kubectl reads there how to apply, so what is said must be taken, and what is not taken must not be said.
+/// kubectl selects its apply strategy from the schema, which must name exactly the accepted patch types.
 #[tokio::test]
-async fn a_custom_kind_takes_the_patches_that_its_schema_names() {
+async fn a_custom_kind_accepts_the_patch_types_in_its_schema() {
     let server = Server::builder().start().await.unwrap();
     let pipe = server.connector().connect().await.unwrap();
     let mut client = Client::http2(pipe).await.with_token(&server);

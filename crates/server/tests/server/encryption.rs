@@ -1,4 +1,4 @@
-//! Encryption at rest: nothing that lasts holds a secret, keys rotate, and a lost key is told by the objects it has locked.
+//! Encryption at rest: no file contains a secret, keys rotate, and a lost key affects only the objects it encrypted.
 
 use std::fs;
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::client::Client;
 
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
-/// What must not be found in any file. In a manager's name it is part of the bytes, whatever the encoding.
+/// The text that must not occur in any file. As a manager's name it is in the bytes of every encoding.
 const CANARY: &str = "canary-in-the-store";
 
-/// A server whose providers for secrets are these, in the order of keys; `-` is identity.
+/// A server with these providers for secrets, in the order of keys; `-` is identity.
 async fn start(dir: &Path, keys: &str) -> (Handle, Client) {
     let providers = keys.chars().map(|letter| match letter {
         '-' => json!({"identity": {}}),
@@ -53,7 +53,7 @@ async fn create(client: &mut Client, path: &str, name: &str) {
     assert_eq!(answer.status, 201, "{}", answer.text());
 }
 
-/// What kubectl does with `get -o json | replace -f -`. Returns the version before and after.
+/// `kubectl get -o json | kubectl replace -f -`. Returns the version before and after.
 async fn replace(client: &mut Client, path: &str) -> (String, String) {
     let object = client.get(path).await.json();
     let answer = client.send(Method::PUT, path, &[], &object.to_string()).await;
@@ -62,7 +62,7 @@ async fn replace(client: &mut Client, path: &str) -> (String, String) {
     (version(&object), version(&answer.json()))
 }
 
-/// Whether the bytes of the data file have a text in them.
+/// True if the data file contains a text.
 fn holds(dir: &Path, text: &str) -> bool {
     let bytes = fs::read(dir.join("data/store.redb")).unwrap();
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
@@ -73,7 +73,7 @@ async fn no_file_and_no_backup_holds_a_secret() {
     let dir = tempfile::tempdir().unwrap();
     let (server, mut client) = start(dir.path(), "a").await;
     create(&mut client, SECRETS, "s").await;
-    // History, a deletion and an update hold it as well.
+    // History, a deletion and an update contain it as well.
     create(&mut client, SECRETS, "deleted").await;
     client
         .send(Method::DELETE, &format!("{SECRETS}/deleted"), &[], "")
@@ -111,14 +111,14 @@ async fn no_file_and_no_backup_holds_a_secret() {
 }
 
 #[tokio::test]
-async fn keys_rotate_by_writes_that_change_nothing() {
+async fn keys_rotate_by_no_op_writes() {
     let dir = tempfile::tempdir().unwrap();
     let path = format!("{SECRETS}/s");
     let (server, mut client) = start(dir.path(), "").await;
     create(&mut client, SECRETS, "s").await;
     server.shutdown().await;
 
-    // Not encrypted yet: read, and encrypted by the next write.
+    // Not encrypted yet: readable, and encrypted by the next write.
     let (server, mut client) = start(dir.path(), "a-").await;
     let (before, after) = replace(&mut client, &path).await;
     assert_ne!(before, after);
@@ -129,7 +129,7 @@ async fn keys_rotate_by_writes_that_change_nothing() {
     let (server, mut client) = start(dir.path(), "ba-").await;
     let (before, after) = replace(&mut client, &path).await;
     assert_ne!(before, after);
-    // A patch that changes nothing does it as well, with a watch that sees it.
+    // A no-op patch does it too, and watches see it.
     server.shutdown().await;
     let (server, mut client) = start(dir.path(), "cb-").await;
     let patch = client
@@ -148,7 +148,7 @@ async fn keys_rotate_by_writes_that_change_nothing() {
 }
 
 #[tokio::test]
-async fn a_lost_key_is_told_by_what_it_has_locked_and_by_nothing_else() {
+async fn a_lost_key_affects_only_the_objects_it_encrypted() {
     let dir = tempfile::tempdir().unwrap();
     let (server, mut client) = start(dir.path(), "-").await;
     create(&mut client, SECRETS, "plain").await;
@@ -166,13 +166,13 @@ async fn a_lost_key_is_told_by_what_it_has_locked_and_by_nothing_else() {
         "Internal error occurred: unable to transform key \"/registry/secrets/default/locked\": {why}"
     );
     assert_eq!(answer.json()["message"], json!(message));
-    // As upstream: the list of its kind fails with it.
+    // As in Kubernetes, the list of its kind fails too.
     assert_eq!(client.get(SECRETS).await.status, 500);
     assert_eq!(client.get(&format!("{SECRETS}/plain")).await.status, 200);
     assert_eq!(client.get(CONFIG_MAPS).await.status, 200);
     server.shutdown().await;
 
-    // Without a configuration nothing encrypted is mistaken for a value, and the key brings it all back.
+    // Without a configuration, encrypted data is never read as plain text, and the key restores access.
     let (server, mut client) = start(dir.path(), "").await;
     let answer = client.get(&format!("{SECRETS}/locked")).await.json();
     let message = answer["message"].as_str().unwrap();
@@ -193,7 +193,7 @@ async fn a_lost_key_is_told_by_what_it_has_locked_and_by_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_wrong_configuration_keeps_a_server_from_starting() {
+async fn an_invalid_configuration_fails_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("encryption.yaml");
     fs::write(

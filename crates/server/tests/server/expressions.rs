@@ -1,4 +1,4 @@
-//! Rules and policies that are expressions, over HTTP: every verb that writes is held to them.
+//! CEL rules and policies over HTTP: they apply to every verb that writes.
 
 use ::http::Method;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ fn refused(answer: &Answer, why: &str) {
 }
 
 #[tokio::test]
-async fn every_write_is_held_to_the_rules() {
+async fn every_write_is_validated_by_the_rules() {
     let server = Server::builder().start().await.unwrap();
     let mut client = connected(&server).await;
     let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -112,7 +112,7 @@ async fn every_write_is_held_to_the_rules() {
 }
 
 #[tokio::test]
-async fn a_policy_in_force_refuses_and_warns() {
+async fn an_active_policy_denies_and_warns() {
     let server = Server::builder().start().await.unwrap();
     let mut client = connected(&server).await;
     let group = "/apis/admissionregistration.k8s.io/v1";

@@ -1,4 +1,4 @@
-//! Which requests run, wait and are sent away, by flow schemas and priority levels.
+//! API Priority and Fairness: requests that run, wait or are rejected.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn client(server: &Handle) -> Client {
     Client::http2(pipe).await.with_token(server)
 }
 
-/// A request of a user who may do everything, on a connection of their own.
+/// A request of a user with full permissions, on its own connection.
 pub(crate) async fn get_as(server: &Handle, user: &str, path: &str) -> Answer {
     let who = [("impersonate-user", user), ("impersonate-group", "readers")];
     client(server).await.send(Method::GET, path, &who, "").await
@@ -60,7 +60,7 @@ pub(crate) async fn started() -> Handle {
     server
 }
 
-/// A level with one seat and room for that many to wait, which Alice's requests are of.
+/// A level with one seat and a queue of this length, for Alice's requests.
 pub(crate) async fn narrow(server: &Handle, waiting: u32) {
     let level = json!({
         "metadata": {"name": "narrow"},
@@ -96,7 +96,7 @@ pub(crate) async fn narrow(server: &Handle, waiting: u32) {
     create(server, &format!("{FLOW_CONTROL}/flowschemas"), &schema).await;
 }
 
-/// All lists of maps take that long.
+/// Delays all lists of config maps.
 fn slow(server: &Handle, seconds: u64) {
     let lists = RequestMatch::new(Verb::List, "configmaps");
     let rule = Rule::new(lists, Action::Delay(Duration::from_secs(seconds)));
@@ -104,7 +104,7 @@ fn slow(server: &Handle, seconds: u64) {
 }
 
 #[tokio::test]
-async fn an_answer_names_its_flow_schema_and_priority_level() {
+async fn a_response_names_its_flow_schema_and_priority_level() {
     let server = started().await;
     for (user, schema, level) in [
         ("", "exempt", "exempt"),
@@ -128,7 +128,7 @@ async fn an_answer_names_its_flow_schema_and_priority_level() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_waits_or_is_rejected_and_others_do_not_notice() {
+async fn a_flood_waits_or_is_rejected_without_affecting_others() {
     let server = started().await;
     narrow(&server, 2).await;
     slow(&server, 10);
@@ -171,7 +171,7 @@ async fn a_flood_waits_or_is_rejected_and_others_do_not_notice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_given_up_gives_its_seat_back() {
+async fn a_cancelled_request_releases_its_seat() {
     let server = started().await;
     narrow(&server, 1).await;
     slow(&server, 10);
@@ -189,7 +189,7 @@ async fn a_request_that_is_given_up_gives_its_seat_back() {
 }
 
 #[tokio::test]
-async fn a_changed_schema_holds_with_the_next_request() {
+async fn a_changed_schema_applies_to_the_next_request() {
     let server = started().await;
     narrow(&server, 1).await;
     let told = async || {
@@ -205,9 +205,9 @@ async fn a_changed_schema_holds_with_the_next_request() {
     server.shutdown().await;
 }
 
-/// Whoever deletes what every cluster must have locks nobody out.
+/// Deleting the mandatory objects locks nobody out.
 #[tokio::test]
-async fn masters_get_through_without_any_schema() {
+async fn masters_are_exempt_without_any_schema() {
     let server = started().await;
     for resource in ["flowschemas", "prioritylevelconfigurations"] {
         let path = format!("{FLOW_CONTROL}/{resource}");

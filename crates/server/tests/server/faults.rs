@@ -1,4 +1,4 @@
-//! What each planned fault does to whom it is planned for, on HTTP/1.1 and HTTP/2.
+//! The effect of each injected fault, on HTTP/1.1 and HTTP/2.
 
 use std::time::Duration;
 
@@ -59,8 +59,8 @@ fn names(list: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// Creates a map over a connection that breaks; tells what of the answer came, whether the map is there, and whether
-/// the connection can be used again.
+/// Creates a config map over a connection that breaks; returns the received status, if the map exists, and if the
+/// connection is usable.
 async fn create_over(http: Http, cut: Cut) -> (Option<u16>, bool, bool) {
     let server = Server::builder().start().await.unwrap();
     let mut client = connected(&server, http).await;
@@ -75,7 +75,7 @@ async fn create_over(http: Http, cut: Cut) -> (Option<u16>, bool, bool) {
 }
 
 #[tokio::test]
-async fn a_connection_breaks_when_it_should() {
+async fn a_connection_breaks_at_the_chosen_moment() {
     for http in [Http::One, Http::Two] {
         let nothing = (None, false, false);
         assert_eq!(create_over(http, Cut::BeforeHandling).await, nothing, "{http:?}");
@@ -88,7 +88,7 @@ async fn a_connection_breaks_when_it_should() {
 }
 
 #[tokio::test]
-async fn half_an_answer_comes_before_the_cut() {
+async fn half_a_response_is_sent_before_the_cut() {
     use http_body_util::BodyExt as _;
     for http in [Http::One, Http::Two] {
         let server = Server::builder().start().await.unwrap();
@@ -129,7 +129,7 @@ async fn a_watch_ends_with_the_connection_that_is_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn latency_goes_by_the_clock_and_counts_against_the_timeout() {
+async fn a_delay_follows_the_clock_and_counts_against_the_timeout() {
     let (server, mut client) = started().await;
     let rule = Rule {
         times: Some(2),
@@ -147,7 +147,7 @@ async fn latency_goes_by_the_clock_and_counts_against_the_timeout() {
 }
 
 #[tokio::test]
-async fn a_stale_read_shows_the_past_until_the_rule_is_gone() {
+async fn a_stale_read_shows_old_data_until_the_rule_is_removed() {
     let (server, mut client) = started().await;
     assert_eq!(create(&mut client, "a").await.status, 201);
     let before = client.get(MAPS).await.json();
@@ -166,7 +166,7 @@ async fn a_stale_read_shows_the_past_until_the_rule_is_gone() {
     );
     assert_eq!(names(&list), names(&before));
     assert_eq!(client.get(&format!("{MAPS}/b")).await.status, 404);
-    // A watch begins in the past and then catches up.
+    // A watch starts with old data and then catches up.
     let mut lines = Lines::open(&mut client, &format!("{MAPS}?watch=1")).await;
     assert_eq!(lines.event().await, "ADDED a");
     assert_eq!(lines.event().await, "ADDED b");
@@ -177,7 +177,7 @@ async fn a_stale_read_shows_the_past_until_the_rule_is_gone() {
 }
 
 #[tokio::test]
-async fn history_can_be_forgotten_when_a_watch_resumes() {
+async fn history_can_be_compacted_when_a_watch_resumes() {
     let (server, mut client) = started().await;
     let first = create(&mut client, "a").await.json();
     assert_eq!(create(&mut client, "b").await.status, 201);
@@ -193,7 +193,7 @@ async fn history_can_be_forgotten_when_a_watch_resumes() {
 }
 
 #[tokio::test]
-async fn rights_are_withdrawn_and_given_back() {
+async fn permission_is_denied_until_the_rule_is_removed() {
     let (alice, masters) = (Token::new("of-alice"), vec!["system:masters".to_owned()]);
     let mut tokens = Tokens::default();
     tokens.add(
@@ -214,7 +214,7 @@ async fn rights_are_withdrawn_and_given_back() {
     assert_eq!(refused.status, 403);
     let text = r#"configmaps is forbidden: User "alice" cannot list resource "configmaps" in API group "" in the namespace "default""#;
     assert_eq!(refused.json()["message"], text);
-    // Nobody else is concerned.
+    // Other users are not affected.
     let mut admin = connected(&server, Http::Two).await;
     assert_eq!(admin.get(MAPS).await.status, 200);
     server.faults().remove(rule);
@@ -223,7 +223,7 @@ async fn rights_are_withdrawn_and_given_back() {
 }
 
 #[tokio::test]
-async fn a_read_only_store_refuses_what_is_valid() {
+async fn a_read_only_store_rejects_valid_writes() {
     let (server, mut client) = started().await;
     let rule = server
         .faults()
@@ -235,7 +235,7 @@ async fn a_read_only_store_refuses_what_is_valid() {
         refused.json()["message"],
         "etcdserver: mvcc: database space exceeded"
     );
-    // The store comes last: what is wrong is said first.
+    // The store is last: validation errors come first.
     assert_eq!(create(&mut client, "Not A Name").await.status, 422);
     assert_eq!(client.get(MAPS).await.status, 200);
     server.faults().remove(rule);
@@ -244,7 +244,7 @@ async fn a_read_only_store_refuses_what_is_valid() {
 }
 
 #[tokio::test]
-async fn webhooks_that_are_down_leave_it_to_their_failure_policy() {
+async fn unreachable_webhooks_follow_their_failure_policy() {
     let (server, mut client) = started().await;
     let configuration = |policy: &str| {
         json!({
@@ -281,7 +281,7 @@ async fn webhooks_that_are_down_leave_it_to_their_failure_policy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_is_late_and_those_behind_it_wait() {
+async fn a_delayed_event_delays_those_after_it() {
     let (server, mut client) = started().await;
     let about_b = RequestMatch {
         name: Some("b".to_owned()),
@@ -319,7 +319,7 @@ async fn a_watch_breaks_off_before_its_nth_event() {
     assert_eq!(lines.event().await, "ADDED a");
     assert_eq!(lines.event().await, "ADDED b");
     assert_eq!(lines.next().await, Err(End::BrokenOff));
-    // Whoever comes back is served.
+    // A client that resumes is served.
     let mut lines = Lines::open(&mut client, &path).await;
     for expected in ["ADDED a", "ADDED b", "ADDED c"] {
         assert_eq!(lines.event().await, expected);
@@ -328,7 +328,7 @@ async fn a_watch_breaks_off_before_its_nth_event() {
 }
 
 #[tokio::test]
-async fn a_watch_stalls_before_its_nth_event_and_goes_on() {
+async fn a_watch_stalls_before_its_nth_event_and_continues() {
     let (server, mut client) = started().await;
     let rule = Rule {
         nth: 2,
@@ -354,7 +354,7 @@ async fn a_watch_stalls_before_its_nth_event_and_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_is_withheld_and_the_next_one_comes() {
+async fn a_bookmark_is_dropped_and_the_next_one_is_sent() {
     let (server, mut client) = started().await;
     let rule = Rule::new(maps(Verb::Watch), Action::WithholdBookmark);
     server.faults().inject(rule).unwrap();
@@ -364,7 +364,7 @@ async fn a_bookmark_is_withheld_and_the_next_one_comes() {
     assert_eq!(lines.event().await, "ADDED a");
     let bookmark = lines.next().await.unwrap();
     assert_eq!(bookmark["type"], "BOOKMARK");
-    // The one that ends the initial events did not come.
+    // The one that ends the initial events was dropped.
     assert!(
         bookmark["object"]["metadata"]["annotations"].is_null(),
         "{bookmark}"
@@ -373,7 +373,7 @@ async fn a_bookmark_is_withheld_and_the_next_one_comes() {
 }
 
 #[tokio::test]
-async fn the_nth_request_of_one_program_fails_and_is_on_record() {
+async fn the_nth_request_of_one_program_fails_and_is_recorded() {
     let (server, mut client) = started().await;
     let operator = RequestMatch {
         user_agent: Some("operator/".to_owned()),

@@ -1,4 +1,4 @@
-//! What a cluster has from its first second.
+//! The initial objects of a cluster.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -26,7 +26,7 @@ async fn names(client: &mut Client, path: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_server_says_where_it_is_and_whose_certificates_it_takes() {
+async fn a_server_announces_its_address_and_client_authorities() {
     let server = Server::builder().listen(LOCAL).start().await.unwrap();
     let port = server.address().unwrap().port();
     let mut client = client_of(&server).await;
@@ -59,7 +59,7 @@ async fn a_server_says_where_it_is_and_whose_certificates_it_takes() {
 }
 
 #[tokio::test]
-async fn every_cluster_address_has_an_object_for_as_long_as_its_service() {
+async fn every_cluster_ip_has_an_ip_address_object_while_its_service_exists() {
     let server = Server::builder().start().await.unwrap();
     let mut client = client_of(&server).await;
     let range = client
@@ -85,7 +85,7 @@ async fn every_cluster_address_has_an_object_for_as_long_as_its_service() {
         address["spec"]["parentRef"],
         json!({"resource": "services", "namespace": "default", "name": "s"})
     );
-    // A dry run takes nothing.
+    // A dry run allocates nothing.
     let mut other = service.clone();
     other["metadata"]["name"] = json!("t");
     other["spec"] = json!({"ports": [{"port": 80}]});
@@ -99,9 +99,9 @@ async fn every_cluster_address_has_an_object_for_as_long_as_its_service() {
     server.shutdown().await;
 }
 
-/// One that was started elsewhere before is found where it is now.
+/// A server that moved announces its new address.
 #[tokio::test]
-async fn a_server_that_starts_again_is_found_where_it_is_then() {
+async fn a_restarted_server_announces_its_new_address() {
     let folder = tempfile::tempdir().unwrap();
     for _ in 0..2 {
         let server = Server::builder().data_dir(folder.path());

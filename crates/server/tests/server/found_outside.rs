@@ -1,6 +1,6 @@
-//! What other people's tests and programs have found to be different from Kubernetes. Each find has its test here, or
-//! beside its kin: webhook addresses in `webhooks`, what a new cluster has in `first_second`, names and rules of kinds in
-//! the tests of the registry.
+//! Differences from Kubernetes that other people's tests and programs have found. Each has its test here or with its
+//! topic: webhook addresses in `webhooks`, initial objects in `first_second`, names and rules of kinds in the tests
+//! of the registry.
 
 use ::http::Method;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ async fn send(client: &mut Client, method: Method, path: &str, body: &Value) -> 
 }
 
 #[tokio::test]
-async fn a_body_without_kind_and_version_is_taken_at_its_endpoint() {
+async fn a_body_without_kind_and_version_has_those_of_its_endpoint() {
     let (server, mut client) = start().await;
     let answer = send(
         &mut client,
@@ -47,7 +47,7 @@ async fn a_body_without_kind_and_version_is_taken_at_its_endpoint() {
 }
 
 #[tokio::test]
-async fn of_a_doubled_key_the_last_value_counts() {
+async fn the_last_of_duplicate_keys_counts() {
     let (server, mut client) = start().await;
     let body = r#"{"metadata": {"name": "x"}, "data": {"a": "1", "a": "2"}}"#;
     let answer = client
@@ -114,7 +114,7 @@ async fn a_status_update_owns_no_labels() {
 }
 
 #[tokio::test]
-async fn a_dry_run_of_an_object_that_exists_says_so_whatever_its_version() {
+async fn a_dry_run_create_of_an_existing_object_is_already_exists() {
     let (server, mut client) = start().await;
     send(&mut client, Method::POST, MAPS, &map("x")).await;
     let mut versioned = map("x");
@@ -128,7 +128,7 @@ async fn a_dry_run_of_an_object_that_exists_says_so_whatever_its_version() {
 }
 
 #[tokio::test]
-async fn a_continue_token_that_is_none_is_refused() {
+async fn an_invalid_continue_token_is_rejected() {
     let (server, mut client) = start().await;
     let answer = client.get(&format!("{MAPS}?continue=x")).await;
     let message = answer.json()["message"].to_string();

@@ -1,4 +1,4 @@
-//! Clients that misbehave: each is told or cut off within a limit, and nobody else notices.
+//! Hostile clients: each gets an error or is disconnected within a limit, without affecting others.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -19,10 +19,10 @@ async fn pipe(server: &Handle) -> DuplexStream {
     server.connector().connect().await.unwrap()
 }
 
-/// What the server says to these bytes before it ends the connection.
+/// The server's response to these bytes before it closes the connection.
 async fn answer_to(server: &Handle, bytes: &[u8]) -> String {
     let mut pipe = pipe(server).await;
-    // It may hang up before it has read everything.
+    // It may close before it has read everything.
     let _ = pipe.write_all(bytes).await;
     read_to_end(&mut pipe).await
 }
@@ -39,7 +39,7 @@ async fn assert_well(server: &Handle) {
 }
 
 #[tokio::test]
-async fn an_oversized_head_is_refused() {
+async fn an_oversized_head_is_rejected() {
     let server = Server::builder().start().await.unwrap();
     let head = "GET /version HTTP/1.1\r\nhost: localhost\r\n";
     let long = format!("{head}x: {}\r\n\r\n", "y".repeat(MAX_HEADER_BYTES));
@@ -69,7 +69,7 @@ async fn an_oversized_head_ends_one_stream_of_a_connection() {
 }
 
 #[tokio::test]
-async fn what_is_not_http_is_hung_up_on() {
+async fn a_client_that_does_not_speak_http_is_disconnected() {
     let server = Server::builder().start().await.unwrap();
     for bytes in [
         &b"\x16\x03\x01\x02\x00\x01\x00"[..],
@@ -87,7 +87,7 @@ async fn what_is_not_http_is_hung_up_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_head_that_never_ends_is_not_waited_for() {
+async fn an_endless_head_times_out() {
     let server = Server::builder().start().await.unwrap();
     let mut slow = pipe(&server).await;
     slow.write_all(b"GET /version HTTP/1.1\r\nhost: loc")
@@ -101,7 +101,7 @@ async fn a_head_that_never_ends_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_takes_nothing_is_cut_off() {
+async fn a_client_that_reads_nothing_is_disconnected() {
     let server = Server::builder().start().await.unwrap();
     let mut client = Client::http2(pipe(&server).await).await.with_token(&server);
     let body = format!(
@@ -126,9 +126,9 @@ async fn a_client_that_takes_nothing_is_cut_off() {
     server.shutdown().await;
 }
 
-/// The client says all it has to say, closes its side, and still wants to know.
+/// The client closes its write side and still waits for the response.
 #[tokio::test]
-async fn a_half_closed_connection_is_no_connection_for_ever() {
+async fn a_half_closed_connection_ends() {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let server = Server::builder().listen(address).start().await.unwrap();
     let mut plain = TcpStream::connect(server.address().unwrap()).await.unwrap();
@@ -144,18 +144,18 @@ async fn a_half_closed_connection_is_no_connection_for_ever() {
         .await
         .unwrap();
     half.shutdown().await.unwrap();
-    // It ends: with the answer, or without.
+    // It ends, with or without a response.
     read_to_end(&mut half).await;
     assert_well(&server).await;
     server.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_handshake_is_not_waited_for_for_ever() {
+async fn a_handshake_times_out() {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let server = Server::builder().listen(address).start().await.unwrap();
     let mut silent = TcpStream::connect(server.address().unwrap()).await.unwrap();
-    // Others are served while one says nothing.
+    // Others are served meanwhile.
     let mut client = Client::tls(&server, b"h2", None).await.with_token(&server);
     assert_eq!(client.get("/version").await.status, 200);
     tokio::time::pause();
@@ -165,7 +165,7 @@ async fn a_handshake_is_not_waited_for_for_ever() {
 }
 
 #[tokio::test]
-async fn a_thousand_idle_connections_are_in_nobodys_way() {
+async fn a_thousand_idle_connections_do_not_affect_others() {
     let server = Server::builder().start().await.unwrap();
     let mut idle = Vec::new();
     for _ in 0..1000 {

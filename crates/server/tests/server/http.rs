@@ -1,4 +1,4 @@
-//! The server from the outside: over an in-process pipe and over TLS, with HTTP/1.1 and HTTP/2.
+//! HTTP/1.1 and HTTP/2, over an in-process pipe and over TLS.
 
 use std::io::Read as _;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -64,7 +64,7 @@ async fn a_client_certificate_names_its_user() {
 
 #[cfg(feature = "testing")]
 #[tokio::test]
-async fn connections_outlive_moved_time() {
+async fn connections_survive_moved_time() {
     let server = Server::builder()
         .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
         .testing(true)
@@ -82,7 +82,7 @@ async fn connections_outlive_moved_time() {
         .await;
     assert_eq!(moved.status, 200, "{}", moved.text());
     assert_eq!(idle.get("/version").await.status, 200);
-    // The third has not even begun its handshake.
+    // The third has not even started its handshake.
     let authority = server.authority_pem().unwrap();
     let mut silent = Client::tls_over(silent, &authority, b"h2", None).await;
     assert_eq!(silent.get("/version").await.status, 200);
@@ -90,7 +90,7 @@ async fn connections_outlive_moved_time() {
 }
 
 #[tokio::test]
-async fn errors_are_statuses_in_the_form_asked_for() {
+async fn errors_are_statuses_in_the_requested_form() {
     let server = in_process().await;
     let mut client = Client::http1(server.connector().connect().await.unwrap()).await;
     let answer = client.get("/api/v1/pods").await;
@@ -113,7 +113,7 @@ async fn errors_are_statuses_in_the_form_asked_for() {
 }
 
 #[tokio::test]
-async fn foreign_hosts_are_refused() {
+async fn foreign_hosts_are_rejected() {
     let server = in_process().await;
     let mut client = Client::http1(server.connector().connect().await.unwrap()).await;
     let foreign = [("host", "evil.example")];
@@ -138,7 +138,7 @@ async fn discovery_is_cached_by_its_tag() {
 }
 
 #[tokio::test]
-async fn a_planned_fault_answers_one_request() {
+async fn an_injected_fault_answers_one_request() {
     let server = in_process().await;
     let mut client = Client::http2(server.connector().connect().await.unwrap())
         .await
@@ -165,7 +165,7 @@ async fn refused_connections_end_at_once() {
 }
 
 #[tokio::test]
-async fn bodies_over_the_limit_are_refused_before_they_are_read() {
+async fn bodies_over_the_limit_are_rejected_before_they_are_read() {
     let server = in_process().await;
     let mut client = Client::http1(server.connector().connect().await.unwrap())
         .await
@@ -248,13 +248,13 @@ async fn the_keys_of_service_account_tokens_are_published() {
         .await
         .json();
     let token = token["status"]["token"].as_str().unwrap();
-    // Whoever holds such a token may look up how it is checked, and is known by it.
+    // A holder of such a token may read the keys, and is authenticated by it.
     let mut robot = Client::http2(server.connector().connect().await.unwrap())
         .await
         .with_bearer(token);
     assert_eq!(robot.get("/openid/v1/jwks").await.json(), keys.json());
     assert_eq!(robot.get("/metrics").await.status, 403);
-    // The token ends with its account, also if another of the same name follows.
+    // The token is invalid after its account is deleted, even if another of the same name is created.
     client
         .send(Method::DELETE, &format!("{accounts}/robot"), &[], "")
         .await;
@@ -264,7 +264,7 @@ async fn the_keys_of_service_account_tokens_are_published() {
 }
 
 #[tokio::test]
-async fn the_parts_of_the_control_plane_are_well() {
+async fn component_statuses_are_healthy() {
     let server = in_process().await;
     let mut client = admin(&server).await;
     let list = client.get("/api/v1/componentstatuses").await;
@@ -294,7 +294,7 @@ async fn the_parts_of_the_control_plane_are_well() {
 }
 
 #[tokio::test]
-async fn an_export_is_refused() {
+async fn an_export_is_rejected() {
     let server = in_process().await;
     let mut client = admin(&server).await;
     let answer = client.get("/api/v1/namespaces/default?export=true").await;
@@ -307,9 +307,9 @@ async fn an_export_is_refused() {
     server.shutdown().await;
 }
 
-/// A client that is still sending when it is refused sees the refusal, not a broken stream.
+/// A client that is still sending its body sees the error, not a broken stream.
 #[tokio::test]
-async fn a_refusal_is_seen_by_a_client_that_is_still_sending() {
+async fn a_client_that_is_still_sending_sees_the_error() {
     let server = in_process().await;
     let mut client = admin(&server).await;
     let body = "x".repeat(200 * 1024);
@@ -321,7 +321,7 @@ async fn a_refusal_is_seen_by_a_client_that_is_still_sending() {
 }
 
 #[tokio::test]
-async fn a_long_list_arrives_whole_in_every_form() {
+async fn a_long_list_arrives_complete_in_every_form() {
     let server = in_process().await;
     let path = "/api/v1/namespaces/default/configmaps";
     let mut http1 = Client::http1(server.connector().connect().await.unwrap())

@@ -1,4 +1,4 @@
-//! Keys and certificates that an operator brings along: shown, believed, and replaced while the server runs.
+//! Keys and certificates of the operator: used, trusted, and replaced while the server runs.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ use watchkeeper_server::{
 
 use crate::client::Client;
 
-/// An authority of somebody else, and a directory for what it signs.
+/// An external authority, and a directory for its certificates.
 struct Operator {
     directory: TempDir,
 }
 
-/// Signs certificates of clients.
+/// Signs client certificates.
 struct Authority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
@@ -66,7 +66,7 @@ impl Operator {
         }
     }
 
-    /// Writes a file as those who rotate certificates do: the new one takes the place of the old one at once.
+    /// Replaces a file atomically, as certificate rotation does.
     fn write(&self, name: &str, text: &str) -> PathBuf {
         let (new, path) = (
             self.directory.path().join("new"),
@@ -103,7 +103,7 @@ async fn status(server: &Handle, authority: &str, client: Option<&ClientCertific
 }
 
 #[tokio::test]
-async fn a_given_certificate_is_shown_and_a_new_one_without_a_restart() {
+async fn a_configured_certificate_is_used_and_replaced_without_a_restart() {
     let operator = Operator::new();
     let (serving, before) = operator.serving();
     let server = start(IdentityFiles {
@@ -117,14 +117,14 @@ async fn a_given_certificate_is_shown_and_a_new_one_without_a_restart() {
     assert_ne!(before, after);
     assert_eq!(status(&server, &after, None).await, 403);
 
-    // Half a rotation, or a wrong one, leaves what works in use.
+    // An incomplete or invalid rotation leaves the old certificate in use.
     operator.write("serving.key", "not a key");
     assert_eq!(status(&server, &after, None).await, 403);
     server.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_given_authority_signs_for_users_and_can_be_replaced() {
+async fn a_configured_client_authority_is_trusted_and_can_be_replaced() {
     let operator = Operator::new();
     let (old, new) = (Authority::new("old"), Authority::new("new"));
     let server = start(IdentityFiles {
@@ -137,7 +137,7 @@ async fn a_given_authority_signs_for_users_and_can_be_replaced() {
     assert_eq!(status(&server, &authority, Some(&master)).await, 200);
     let nobody = old.client("zoe", None);
     assert_eq!(status(&server, &authority, Some(&nobody)).await, 403);
-    // The server's own certificates are taken as well.
+    // Certificates of the server's own authority are accepted, too.
     let own = server.client_certificate("zoe", Some("system:masters"));
     assert_eq!(
         status(&server, &authority, Some(&own.unwrap().unwrap())).await,
@@ -150,7 +150,7 @@ async fn a_given_authority_signs_for_users_and_can_be_replaced() {
     server.shutdown().await;
 }
 
-/// Who a request with these headers comes from.
+/// The user of a request with these headers.
 async fn user(client: &mut Client, headers: &[(&str, &str)]) -> Result<String, u16> {
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
@@ -167,7 +167,7 @@ async fn user(client: &mut Client, headers: &[(&str, &str)]) -> Result<String, u
 }
 
 #[tokio::test]
-async fn only_a_believed_proxy_names_users_in_headers() {
+async fn only_a_trusted_proxy_can_name_users_in_headers() {
     let operator = Operator::new();
     let (users, proxies) = (Authority::new("users"), Authority::new("proxies"));
     let server = start(IdentityFiles {
@@ -193,7 +193,7 @@ async fn only_a_believed_proxy_names_users_in_headers() {
             proxies.client("front", None),
             Ok("\"zoe\" [\"dev\",\"system:authenticated\"]".to_owned()),
         ),
-        // Signed by the right authority, but not one that is believed; and it is no user either.
+        // Signed by the right authority, but its name is not allowed; and it is not a user either.
         (proxies.client("back", Some("system:masters")), Err(403)),
         (
             users.client("front", None),
@@ -206,7 +206,7 @@ async fn only_a_believed_proxy_names_users_in_headers() {
     server.shutdown().await;
 }
 
-/// A token of a service account, and what its header and its claims say.
+/// A service account token, with its header and claims.
 async fn token(client: &mut Client) -> (String, Value, Value) {
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
@@ -229,7 +229,7 @@ async fn token(client: &mut Client) -> (String, Value, Value) {
 }
 
 #[tokio::test]
-async fn tokens_are_signed_with_a_given_key_and_known_by_given_keys() {
+async fn tokens_are_signed_and_verified_with_configured_keys() {
     let operator = Operator::new();
     let rsa = KeyPair::generate_for(&PKCS_RSA_SHA256).unwrap();
     let certificate = subject("signer", None).self_signed(&rsa).unwrap();
@@ -270,7 +270,7 @@ async fn tokens_are_signed_with_a_given_key_and_known_by_given_keys() {
         "{named}"
     );
 
-    // A private key is as good as its public half.
+    // A private key verifies like its public key.
     let knows = IdentityFiles {
         service_account_keys: vec![key],
         ..IdentityFiles::default()
@@ -284,7 +284,7 @@ async fn tokens_are_signed_with_a_given_key_and_known_by_given_keys() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_used_is_named() {
+async fn an_unusable_file_is_named() {
     let operator = Operator::new();
     let path = operator.write("some.key", "no key at all");
     let refused = |files: IdentityFiles| async {

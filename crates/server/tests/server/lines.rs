@@ -14,7 +14,7 @@ pub(crate) struct Lines {
     buffer: BytesMut,
 }
 
-/// How a stream ended.
+/// The end of a stream.
 #[derive(Debug, PartialEq)]
 pub(crate) enum End {
     Complete,

@@ -1,4 +1,4 @@
-//! Objects over HTTP: written, read back in several forms, and kept across a restart.
+//! Objects over HTTP: written, read in several forms, and kept across a restart.
 
 use ::http::Method;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn config_map(name: &str, value: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_object_goes_through_its_life() {
+async fn an_object_can_be_created_changed_and_deleted() {
     let server = Server::builder().start().await.unwrap();
     let mut client = connected(&server).await;
 
@@ -46,7 +46,7 @@ async fn an_object_goes_through_its_life() {
 }
 
 #[tokio::test]
-async fn an_object_is_answered_in_the_form_asked_for() {
+async fn an_object_is_answered_in_the_requested_form() {
     let server = Server::builder().start().await.unwrap();
     let mut client = connected(&server).await;
     client
@@ -84,7 +84,7 @@ async fn an_object_is_answered_in_the_form_asked_for() {
 }
 
 #[tokio::test]
-async fn large_answers_are_compressed_on_request() {
+async fn large_responses_are_compressed_on_request() {
     let server = Server::builder().start().await.unwrap();
     let mut client = connected(&server).await;
     let body = config_map("large", &"x".repeat(200 * 1024));
@@ -101,7 +101,7 @@ async fn large_answers_are_compressed_on_request() {
 }
 
 #[tokio::test]
-async fn a_connection_survives_a_body_nobody_wanted() {
+async fn a_connection_survives_an_unread_body() {
     let server = Server::builder().start().await.unwrap();
     let pipe = server.connector().connect().await.unwrap();
     let mut client = Client::http1(pipe).await.with_token(&server);
@@ -143,7 +143,7 @@ async fn objects_outlive_their_server() {
     server.shutdown().await;
 }
 
-/// A kubeconfig, a client certificate and a service account's token are good after a restart, on another port as well.
+/// A kubeconfig, a client certificate and a service account token stay valid after a restart, even on another port.
 #[tokio::test]
 async fn a_server_keeps_its_identity_with_its_objects() {
     let directory = tempfile::tempdir().unwrap();
@@ -194,7 +194,7 @@ async fn a_server_keeps_its_identity_with_its_objects() {
 }
 
 #[tokio::test]
-async fn an_owner_is_named_once() {
+async fn duplicate_owner_references_are_removed() {
     let server = Server::builder().start().await.unwrap();
     let mut client = connected(&server).await;
     let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u1"});
@@ -231,7 +231,7 @@ async fn finalizing_a_namespace_leaves_its_status_alone() {
 }
 
 #[tokio::test]
-async fn whoever_deletes_a_job_hears_that_its_pods_stay() {
+async fn deleting_a_job_warns_that_its_pods_stay() {
     let server = Server::builder().start().await.unwrap();
     let mut client = connected(&server).await;
     let jobs = "/apis/batch/v1/namespaces/default/jobs";
@@ -256,7 +256,7 @@ async fn whoever_deletes_a_job_hears_that_its_pods_stay() {
 }
 
 #[tokio::test]
-async fn many_warnings_are_cut_short() {
+async fn many_warnings_are_shortened() {
     let server = Server::builder().start().await.unwrap();
     let mut client = connected(&server).await;
     let unknown = |number: usize| (format!("{number}{}", "x".repeat(300)), Value::Null);

@@ -1,4 +1,4 @@
-//! Writes config maps that show whether they are whole, and watches them into a [`History`].
+//! Writes config maps that reveal torn writes, and records their watches in a [`History`].
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use watchkeeper_conformance::promises::{Event, History, Kind, Seen, Selection, S
 
 pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Enough that a torn write would show.
+/// Enough to reveal a torn write.
 const REPETITIONS: usize = 200;
 
-/// A config map in a state; with a version, only that one is replaced.
+/// A config map with a state; with a version, the update is conditional.
 pub(crate) fn config_map(name: &str, state: &State, version: Option<u64>) -> String {
     let mut metadata = json!({"name": name, "labels": {"colour": state.colour}});
     if let Some(version) = version {
@@ -28,7 +28,7 @@ pub(crate) fn config_map(name: &str, state: &State, version: Option<u64>) -> Str
     .to_string()
 }
 
-/// The state of a config map, which must be one that was written, and whole.
+/// The state of a config map, which must be complete and one that was written.
 pub(crate) fn state(object: &Value) -> State {
     let number = object["data"]["number"].as_str().unwrap();
     let whole = format!("{number} ").repeat(REPETITIONS);
@@ -51,12 +51,12 @@ fn name(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap().to_owned()
 }
 
-/// Tests keep to objects of their own; what every cluster has is left alone.
+/// True for objects of the test; default objects are ignored.
 fn is_ours(object: &Value) -> bool {
     object["data"]["number"].is_string()
 }
 
-/// A list's version and objects.
+/// The version and objects of a list.
 pub(crate) fn snapshot(list: &Value) -> (u64, BTreeMap<String, State>) {
     let items = list["items"].as_array().unwrap().iter();
     let objects = items
@@ -65,13 +65,13 @@ pub(crate) fn snapshot(list: &Value) -> (u64, BTreeMap<String, State>) {
     (version(list), objects.collect())
 }
 
-/// One watcher: it goes on where it was, and takes a snapshot when it cannot.
+/// A watcher that resumes, or takes a snapshot if it cannot.
 pub(crate) struct Observer {
     pub(crate) history: History,
     pub(crate) stream: Option<Lines>,
 }
 
-/// What came of reading one line.
+/// The result of reading one line.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Read {
     Something,
@@ -90,7 +90,7 @@ impl Observer {
         }
     }
 
-    /// The version everything up to which has been seen.
+    /// The version up to which everything was seen.
     pub(crate) fn position(&self) -> u64 {
         self.history.sessions.last().map_or(0, Session::position)
     }
@@ -106,7 +106,7 @@ impl Observer {
         label.unwrap_or_default() + &field.unwrap_or_default()
     }
 
-    /// Whether there is a version to go on from.
+    /// True if there is a version to resume from.
     pub(crate) fn can_resume(&self) -> bool {
         self.history
             .sessions
@@ -114,7 +114,7 @@ impl Observer {
             .is_some_and(|session| !session.expired())
     }
 
-    /// Goes on after the last version seen.
+    /// Resumes after the last version seen.
     pub(crate) async fn resume(&mut self, client: &mut Client) -> hyper::Result<()> {
         let position = self.position();
         self.watch_after(client, position).await?;
@@ -122,7 +122,7 @@ impl Observer {
         Ok(())
     }
 
-    /// Begins anew with a list.
+    /// Starts again with a list.
     pub(crate) async fn list(&mut self, client: &mut Client) -> hyper::Result<()> {
         let path = format!("{CONFIG_MAPS}?limit=1000{}", self.selector());
         let list = client.try_send(::http::Method::GET, &path, &[], "").await?;
@@ -132,7 +132,7 @@ impl Observer {
         self.watch_after(client, version).await
     }
 
-    /// Begins anew with the initial events of a watch, up to the bookmark that ends them.
+    /// Starts again with the initial events of a watch, up to their final bookmark.
     pub(crate) async fn stream_list(&mut self, client: &mut Client) -> Result<(), End> {
         let initial =
             "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
@@ -171,7 +171,7 @@ impl Observer {
         self.history.sessions.push(Session { start, seen });
     }
 
-    /// Takes one line off the open stream. `compacted` tells how far history reached back, should the server refuse.
+    /// Reads one line of the open stream. `compacted` returns the compacted revision, for the check of a 410.
     pub(crate) async fn read(&mut self, compacted: impl FnOnce() -> u64) -> Read {
         let Some(stream) = &mut self.stream else {
             return Read::Nothing;

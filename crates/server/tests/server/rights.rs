@@ -1,4 +1,4 @@
-//! What a right allows, and what it must not be made to allow.
+//! RBAC permissions, and attempts to exceed them.
 
 use ::http::Method;
 use serde_json::{Value, json};
@@ -8,14 +8,14 @@ use crate::client::{Answer, Client};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// A server, and its administrator, who can also speak as Bob.
+/// A server and its administrator, who can impersonate Bob.
 struct Cluster {
     server: Handle,
     client: Client,
 }
 
 impl Cluster {
-    /// Bob may do what the rules say, everywhere.
+    /// Bob has these rules in the whole cluster.
     async fn start(rules: Value) -> Self {
         let server = Server::builder().in_memory().start().await.unwrap();
         let connection = server.connector().connect().await.unwrap();
@@ -51,7 +51,7 @@ impl Cluster {
 }
 
 #[tokio::test]
-async fn a_write_that_creates_takes_the_right_to_create() {
+async fn a_write_that_creates_requires_permission_to_create() {
     let mut cluster = Cluster::start(json!([
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["update", "patch"]},
     ]))
@@ -77,7 +77,7 @@ async fn a_write_that_creates_takes_the_right_to_create() {
 }
 
 #[tokio::test]
-async fn a_right_to_one_object_lists_no_others() {
+async fn permission_for_one_object_does_not_list_others() {
     let mut cluster = Cluster::start(json!([
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a"], "verbs": ["list"]},
     ]))
@@ -99,7 +99,7 @@ async fn a_right_to_one_object_lists_no_others() {
 }
 
 #[tokio::test]
-async fn a_review_with_odd_metadata_is_answered() {
+async fn a_review_with_unusual_metadata_is_answered() {
     let mut cluster = Cluster::start(json!([])).await;
     let review = json!({
         "metadata": "odd",
@@ -110,9 +110,9 @@ async fn a_review_with_odd_metadata_is_answered() {
     cluster.server.shutdown().await;
 }
 
-/// Rights on a request for a certificate are one thing, those on its signer another.
+/// Permission on a certificate request and permission on its signer are separate.
 #[tokio::test]
-async fn a_signer_is_spoken_for_by_those_who_may() {
+async fn acting_for_a_signer_requires_permission_on_it() {
     let certificates = "certificates.k8s.io";
     let mut cluster = Cluster::start(json!([
         {"apiGroups": [certificates], "resources": ["certificatesigningrequests/approval", "certificatesigningrequests/status"], "verbs": ["update"]},
@@ -172,7 +172,7 @@ async fn a_signer_is_spoken_for_by_those_who_may() {
 }
 
 #[tokio::test]
-async fn a_token_from_a_file_is_meant_for_this_server_alone() {
+async fn a_token_from_a_file_is_valid_only_for_this_server() {
     const ISSUER: &str = "https://kubernetes.default.svc";
     let mut cluster = Cluster::start(json!([])).await;
     let token = cluster.server.admin_token().reveal().to_owned();

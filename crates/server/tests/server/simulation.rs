@@ -1,7 +1,7 @@
-//! Watchers under random writes, compactions, faults and reconnects, on a server in the same process and with paused
-//! time. What they saw is judged by the [promises](watchkeeper_conformance::promises) of a watch.
+//! Watchers under random writes, compactions, faults and reconnects, on an in-process server with paused time. The
+//! observed histories are checked by the [promises](watchkeeper_conformance::promises) of a watch.
 //!
-//! A run is given by its seed, which a failure names.
+//! A run is determined by its seed, which a failure prints.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -17,15 +17,15 @@ use crate::client::Client;
 use crate::observer::{CONFIG_MAPS, Observer, Read, config_map, version};
 use watchkeeper_conformance::promises::{Change, History, Seen, Selection, Start, State, all_kept};
 
-/// Runs one seed only: `WATCHKEEPER_SIMULATION_SEED=7`.
+/// Runs only one seed: `WATCHKEEPER_SIMULATION_SEED=7`.
 const SEED: &str = "WATCHKEEPER_SIMULATION_SEED";
-/// How many seeds are run: `WATCHKEEPER_SIMULATION_RUNS=1000` for a long search.
+/// The number of seeds: `WATCHKEEPER_SIMULATION_RUNS=1000` for a long search.
 const RUNS: &str = "WATCHKEEPER_SIMULATION_RUNS";
 const DEFAULT_RUNS: u64 = 12;
 const STEPS: usize = 250;
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 const COLOURS: [&str; 2] = ["red", "blue"];
-/// Long enough for whatever is on its way, short of the next bookmark.
+/// Long enough for everything in transit, shorter than the bookmark interval.
 const QUIET: Duration = Duration::from_millis(1);
 
 struct Simulation {
@@ -80,14 +80,14 @@ impl Simulation {
             89 => self.set_flow(Flow::Ended),
             90..92 => self.set_flow(Flow::Stalled),
             92..94 => self.set_flow(Flow::Running),
-            // Bookmarks fall due, and in the long run history is compacted by its age.
+            // Bookmarks become due, and old history is compacted.
             _ => self.pass_time().await,
         }
     }
 
     async fn pass_time(&mut self) {
         tokio::time::advance(Duration::from_secs(self.random.u64(1..120))).await;
-        // The server may have closed the connection of a client that was idle.
+        // The server may have closed an idle connection.
         self.client = connect(&self.server).await;
     }
 
@@ -121,7 +121,7 @@ impl Simulation {
         assert!(matches!(answer.status, 200 | 201), "{}", answer.text());
         let version = match &after {
             Some(_) => version(&answer.json()),
-            // The answer to a deletion has no version, but nobody else is writing.
+            // The response to a deletion has no version, but there is no other writer.
             None => self.server.registry().store().current_revision().get(),
         };
         self.truth.push(Change {
@@ -133,7 +133,7 @@ impl Simulation {
         self.live.extend(after.map(|state| (name, (state, version))));
     }
 
-    /// A write that changes nothing keeps the version and is no event.
+    /// A no-op write keeps the version and causes no event.
     async fn write_nothing_new(&mut self) {
         let Some((name, (state, kept))) = self.random.choice(self.live.iter()) else {
             return;
@@ -164,7 +164,7 @@ impl Simulation {
         }
     }
 
-    /// Reads some lines, perhaps fewer than there are.
+    /// Reads some lines, possibly not all.
     async fn read(&mut self, index: usize) {
         for _ in 0..self.random.u32(1..20) {
             if self.read_line(index).await == Read::Nothing {
@@ -181,7 +181,7 @@ impl Simulation {
             .unwrap_or(Read::Nothing)
     }
 
-    /// Lets a watcher see all there is.
+    /// Lets a watcher read all events.
     async fn catch_up(&mut self, index: usize) {
         loop {
             while self.read_line(index).await == Read::Something {}
@@ -195,7 +195,7 @@ impl Simulation {
     }
 }
 
-/// How often each thing happened that a watcher must cope with, so that a run in which nothing happens is noticed.
+/// The counts of what a watcher must handle, so that an uneventful run is detected.
 #[derive(Debug, Default, PartialEq)]
 struct Tally {
     events: usize,
@@ -248,7 +248,7 @@ async fn watches_keep_their_promises() {
         None => 0..number(RUNS).unwrap_or(DEFAULT_RUNS),
     };
     for seed in seeds {
-        // A panic anywhere in a run, not only a broken promise, is found again by its seed.
+        // Any panic in a run, not only a broken promise, prints its seed.
         let finished = AssertUnwindSafe(run(seed)).catch_unwind().await;
         let tally = finished.unwrap_or_else(|_| panic!("{SEED}={seed} shows the failure again"));
         let Tally {

@@ -1,4 +1,4 @@
-//! Clients that are slow on purpose: what they hold, and for how long.
+//! Slow clients: the resources they hold, and for how long.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use watchkeeper_server::limits::{HEADER_TIMEOUT, IDLE_TIMEOUT, LATE_ANSWER_GRACE
 use crate::client::Client;
 use crate::fairness::{MAPS, create, get_as, narrow, started};
 
-/// When an answer that nobody takes is given up.
+/// The time after which an unread response is dropped.
 const GIVEN_UP: Duration = MAX_REQUEST_TIMEOUT.saturating_add(LATE_ANSWER_GRACE);
 
-/// More than a connection holds.
+/// More than a connection buffers.
 const LARGE: usize = 500_000;
 
 /// A server where Alice has one seat, and a large object to read.
@@ -32,7 +32,7 @@ async fn with_large_map() -> Handle {
     server
 }
 
-/// Asks as Alice over a connection whose streams have no window to speak of, and takes nothing of the answer.
+/// Sends a request as Alice over a connection with a tiny window, and reads nothing of the response.
 async fn unread(server: &Handle, path: &str) -> (http2::SendRequest<Full<Bytes>>, Incoming) {
     let pipe = server.connector().connect().await.unwrap();
     let mut builder = http2::Builder::new(TokioExecutor::new());
@@ -59,11 +59,11 @@ async fn status_for_alice(server: &Handle) -> u16 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_nobody_takes_keeps_its_seat_until_it_is_given_up() {
+async fn an_unread_response_keeps_its_seat_until_it_is_dropped() {
     let server = with_large_map().await;
     let began = Instant::now();
     let (sender, _body) = unread(&server, &format!("{MAPS}/large")).await;
-    assert_eq!(status_for_alice(&server).await, 429, "her one seat is taken");
+    assert_eq!(status_for_alice(&server).await, 429, "her only seat is in use");
     tokio::time::sleep_until(began + GIVEN_UP - Duration::from_secs(1)).await;
     assert!(!sender.is_closed());
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -73,7 +73,7 @@ async fn an_answer_that_nobody_takes_keeps_its_seat_until_it_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_reads_byte_by_byte_is_given_up() {
+async fn a_client_that_reads_byte_by_byte_is_disconnected() {
     let server = with_large_map().await;
     let began = Instant::now();
     let mut slow = ask(&server, &format!("{MAPS}/large")).await;
@@ -86,22 +86,22 @@ async fn a_client_that_reads_byte_by_byte_is_given_up() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert!(taken < LARGE, "{taken} bytes");
-    // What was on its way is still read.
+    // Bytes in transit are still read.
     let waited = began.elapsed() - Duration::from_secs(64 * 1024 / 512);
     assert!(waited <= GIVEN_UP + Duration::from_secs(1), "{waited:?}");
     server.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_has_its_seat_only_while_it_begins() {
+async fn a_watch_holds_its_seat_only_during_its_initial_events() {
     let server = with_large_map().await;
     let (_sender, _body) = unread(&server, &format!("{MAPS}?watch=1&resourceVersion=999999")).await;
-    assert_eq!(status_for_alice(&server).await, 200, "it has nothing to tell");
+    assert_eq!(status_for_alice(&server).await, 200, "it has no initial events");
     server.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_nobody_reads_loses_its_seat_and_goes_on() {
+async fn an_unread_watch_loses_its_seat_and_continues() {
     let server = with_large_map().await;
     for number in 0..4 {
         let map = json!({"metadata": {"name": format!("large-{number}")}, "data": {"k": "x".repeat(LARGE)}});
@@ -111,7 +111,7 @@ async fn a_watch_that_nobody_reads_loses_its_seat_and_goes_on() {
     assert_eq!(
         status_for_alice(&server).await,
         429,
-        "what was there is not told yet"
+        "the initial events are not sent yet"
     );
     tokio::time::sleep(GIVEN_UP).await;
     assert_eq!(status_for_alice(&server).await, 200);
@@ -128,7 +128,7 @@ async fn ask(server: &Handle, path: &str) -> DuplexStream {
     pipe
 }
 
-/// Reads to the end of a connection; tells how long that took.
+/// Reads to the end of a connection; returns the time it took.
 async fn time_to_end(mut pipe: DuplexStream) -> Duration {
     let began = Instant::now();
     let _ = pipe.read_to_end(&mut Vec::new()).await;
@@ -136,7 +136,7 @@ async fn time_to_end(mut pipe: DuplexStream) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_head_has_less_time_than_a_pause() {
+async fn a_request_head_has_a_shorter_limit_than_an_idle_connection() {
     let server = started().await;
     let idle = ask(&server, "/version").await;
     assert_eq!(time_to_end(idle).await, IDLE_TIMEOUT);
@@ -151,7 +151,7 @@ async fn a_head_has_less_time_than_a_pause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_connection_of_http2_is_closed_and_one_with_a_watch_is_not() {
+async fn an_idle_http2_connection_is_closed_unless_it_has_a_watch() {
     let server = started().await;
     let connected = async || {
         let pipe = server.connector().connect().await.unwrap();
@@ -166,7 +166,7 @@ async fn an_idle_connection_of_http2_is_closed_and_one_with_a_watch_is_not() {
     assert_eq!(
         idle.get("/version").await.status,
         200,
-        "it was idle for half the time"
+        "it was idle for half of the limit"
     );
     tokio::time::sleep(IDLE_TIMEOUT + Duration::from_secs(1)).await;
     assert!(idle.try_send(Method::GET, "/version", &[], "").await.is_err());

@@ -1,4 +1,4 @@
-//! Tables of a watch, while time goes by.
+//! Ages in the Tables of a watch.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::lines::Lines;
 const TABLE: [(&str, &str); 1] = [("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")];
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// A server whose clock moves when the test says so.
+/// A server whose clock the test moves.
 struct World {
     server: Handle,
     client: Client,
 }
 
-/// A watch of tables.
+/// A watch of Tables.
 struct Rows {
     lines: Lines,
     /// The columns, which come with the first event.
@@ -43,7 +43,7 @@ impl World {
         assert!((200..300).contains(&answer.status), "{path}: {}", answer.text());
     }
 
-    /// Creates `a`, and gives it its status, which is none of a creator's business.
+    /// Creates `a`, then writes its status, which a create ignores.
     async fn create(&mut self, path: &str, mut object: Value) {
         object["metadata"] = json!({"name": "a"});
         self.send(Method::POST, path, &object).await;
@@ -68,14 +68,14 @@ impl World {
         }
     }
 
-    /// The time on the server's clock.
+    /// The time of the server's clock.
     fn now(&self) -> String {
         self.server.registry().clock().now().to_rfc3339()
     }
 }
 
 impl Rows {
-    /// `ADDED a 5m`: what happened, to whom, and a column of its row.
+    /// `ADDED a 5m`: the event type, the name, and a column of its row.
     async fn next(&mut self, column: &str) -> String {
         let event = self.lines.next().await.unwrap();
         let table = &event["object"];
@@ -100,14 +100,14 @@ async fn minutes_pass(minutes: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_table_watch_tells_the_age_an_object_has_when_its_event_is_sent() {
+async fn ages_in_a_table_watch_are_those_at_the_time_of_sending() {
     let mut world = World::new().await;
     let config_map = |name: &str| json!({"metadata": {"name": name}});
     world.send(Method::POST, CONFIG_MAPS, &config_map("old")).await;
     let mut first = world.rows(CONFIG_MAPS).await;
     assert_eq!(first.next("Age").await, "ADDED old 0s");
     minutes_pass(5).await;
-    // The second watch shares the events of the first, and each tells the time at which it sends them.
+    // The second watch shares the events of the first, but each prints ages at its own time.
     let mut second = world.rows(CONFIG_MAPS).await;
     assert_eq!(second.next("Age").await, "ADDED old 5m");
     world.send(Method::POST, CONFIG_MAPS, &config_map("new")).await;
@@ -126,7 +126,7 @@ async fn a_table_watch_tells_the_age_an_object_has_when_its_event_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_does_every_column_that_counts_from_some_time() {
+async fn all_relative_times_in_a_table_watch_are_those_at_the_time_of_sending() {
     let mut world = World::new().await;
     world.send(Method::POST, DEFINITIONS, &shift_definition()).await;
     let now = world.now();
@@ -177,7 +177,7 @@ async fn so_does_every_column_that_counts_from_some_time() {
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const SHIFTS: &str = "/apis/example.com/v1/namespaces/default/shifts";
 
-/// A custom kind that says since when it has been so.
+/// A custom kind with a relative time column.
 fn shift_definition() -> Value {
     let schema = json!({"type": "object", "properties": {
         "spec": {"type": "object", "properties": {"began": {"type": "string", "format": "date-time"}}},

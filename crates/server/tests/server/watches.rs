@@ -1,4 +1,4 @@
-//! Streams over HTTP: how they begin, how they end, and what faults do to them.
+//! Watch streams over HTTP: their start, their end, and faults.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use watchkeeper_server::{Flow, Handle, RequestMatch, Server, Verb};
 use crate::client::Client;
 use crate::lines::{End, Lines};
 
-/// What a server that hangs up never takes.
+/// Far longer than a disconnect takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -37,7 +37,7 @@ fn config_maps() -> RequestMatch {
 }
 
 #[tokio::test]
-async fn the_head_is_sent_before_anything_happens() {
+async fn the_head_is_sent_before_the_first_event() {
     let server = Server::builder().start().await.unwrap();
     let mut client = connected(&server).await;
     let mut lines = Lines::open(&mut client, WATCH).await;
@@ -63,13 +63,13 @@ async fn shutting_down_ends_streams_cleanly() {
 }
 
 #[tokio::test]
-async fn a_cut_stream_is_seen_as_cut() {
+async fn a_cut_stream_is_an_error_for_the_client() {
     let server = Server::builder().start().await.unwrap();
     let mut client = connected(&server).await;
     let mut lines = Lines::open(&mut client, WATCH).await;
     assert_eq!(server.faults().set_flow(&config_maps(), Flow::Cut), 1);
     assert_eq!(lines.next().await, Err(End::BrokenOff));
-    // The connection and its other streams go on.
+    // The connection and its other streams continue.
     create(&mut client, "a").await;
     server.shutdown().await;
 }
@@ -90,7 +90,7 @@ async fn a_stalled_stream_delivers_everything_in_the_end() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_leaves_nothing_behind() {
+async fn a_disconnected_client_leaves_no_stream() {
     let server = Server::builder().start().await.unwrap();
     let mut client = connected(&server).await;
     let lines = Lines::open(&mut client, WATCH).await;
@@ -115,10 +115,10 @@ async fn a_stream_ends_at_its_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_over_its_deadline_is_told_so() {
+async fn a_request_over_its_deadline_gets_504() {
     let server = Server::builder().start().await.unwrap();
     let mut client = connected(&server).await;
-    // A version that is never reached is waited for, but not for longer than the request may take.
+    // A version that is never reached is awaited, but not beyond the request's deadline.
     let path = format!("{CONFIG_MAPS}?resourceVersion=999999&timeout=1s");
     let answer = client.get(&path).await;
     assert_eq!(answer.status, 504, "{}", answer.text());
@@ -132,7 +132,7 @@ async fn a_request_over_its_deadline_is_told_so() {
     server.shutdown().await;
 }
 
-/// Asks for a WebSocket. The server's answer to this key stands in RFC 6455.
+/// Requests a WebSocket. The response to this key is in RFC 6455.
 const UPGRADE: [(&str, &str); 4] = [
     ("connection", "Upgrade"),
     ("upgrade", "websocket"),
@@ -141,7 +141,7 @@ const UPGRADE: [(&str, &str); 4] = [
 ];
 
 #[tokio::test]
-async fn events_travel_over_a_web_socket() {
+async fn events_are_sent_over_a_web_socket() {
     let server = Server::builder().start().await.unwrap();
     let pipe = server.connector().connect().await.unwrap();
     let mut client = Client::http1(pipe).await.with_token(&server);
@@ -167,13 +167,13 @@ async fn events_travel_over_a_web_socket() {
 }
 
 #[tokio::test]
-async fn a_web_socket_frame_is_refused_by_its_head() {
+async fn an_oversized_web_socket_frame_is_rejected_by_its_head() {
     let server = Server::builder().start().await.unwrap();
     let pipe = server.connector().connect().await.unwrap();
     let mut client = Client::http1(pipe).await.with_token(&server);
     let answer = client.open(Method::GET, WATCH, &UPGRADE, "").await;
     let mut io = hyper_util::rt::TokioIo::new(hyper::upgrade::on(answer).await.unwrap());
-    // A masked binary frame of a mebibyte, of which nothing follows.
+    // A masked binary frame of one MiB, without its content.
     let mut head = vec![0x82, 0xff];
     head.extend((1u64 << 20).to_be_bytes());
     head.extend([0; 4]);
@@ -185,7 +185,7 @@ async fn a_web_socket_frame_is_refused_by_its_head() {
 }
 
 #[tokio::test]
-async fn a_slow_client_does_not_hold_up_the_others() {
+async fn a_slow_client_does_not_delay_the_others() {
     let server = Server::builder().start().await.unwrap();
     let mut slow = connected(&server).await;
     let _unread = Lines::open(&mut slow, WATCH).await;

@@ -1,4 +1,4 @@
-//! Webhooks that are called: which writes they see, what follows from what they say, and what if they say nothing.
+//! Admission webhooks: the writes they see, their decisions, and their failures.
 
 mod conversions;
 mod endpoint;
@@ -59,7 +59,7 @@ async fn connected(server: &Handle) -> Client {
     Client::http2(pipe).await.with_token(server)
 }
 
-/// A configuration of one webhook about config maps, with these parts besides.
+/// A configuration of one webhook about config maps, with these additional parts.
 fn configuration(name: &str, endpoint: &Endpoint, parts: Value) -> Value {
     let mut webhook = json!({
         "name": format!("{name}.example.com"),
@@ -84,7 +84,7 @@ fn map(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_webhook_is_told_what_is_done_to_what_and_by_whom() {
+async fn a_review_has_operation_object_and_user() {
     let endpoint = Endpoint::start(|_| Reply::allow()).await;
     let mut cluster = Cluster::start().await;
     cluster
@@ -111,7 +111,7 @@ async fn a_webhook_is_told_what_is_done_to_what_and_by_whom() {
             "object": object, "oldObject": old, "dryRun": false, "options": options,
         })
     };
-    // What is not stored yet has no version.
+    // An object that is not stored yet has no version.
     let unstored = |object: &Value, version: Option<&Value>| {
         let mut object = object.clone();
         let metadata = object["metadata"].as_object_mut().unwrap();
@@ -155,7 +155,7 @@ async fn a_webhook_is_told_what_is_done_to_what_and_by_whom() {
 }
 
 #[tokio::test]
-async fn what_a_webhook_denies_is_refused_in_its_words() {
+async fn a_denial_has_the_message_of_the_webhook() {
     let check = async |status: Value, code: u16, reason: Option<&str>, message: &str| {
         let response = json!({"allowed": false, "status": status, "warnings": ["mind the gap"]});
         let endpoint = Endpoint::start(move |_| Reply::Response(response.clone())).await;
@@ -174,7 +174,7 @@ async fn what_a_webhook_denies_is_refused_in_its_words() {
         }
         assert_eq!((answer.status, answer.json()), (code, expected));
         let found = cluster.client.get(&format!("{MAPS}/one")).await;
-        assert_eq!(found.status, 404, "it was stored all the same");
+        assert_eq!(found.status, 404, "it was stored nevertheless");
         cluster.server.shutdown().await;
     };
     check(
@@ -196,7 +196,7 @@ async fn what_a_webhook_denies_is_refused_in_its_words() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_fails_refuses_unless_it_is_to_be_ignored() {
+async fn a_failing_webhook_follows_its_failure_policy() {
     let check = async |reply: fn(&Value) -> Reply, expected: &str| {
         let endpoint = Endpoint::start(reply).await;
         let mut cluster = Cluster::start().await;
@@ -265,9 +265,9 @@ async fn a_webhook_that_fails_refuses_unless_it_is_to_be_ignored() {
     .await;
 }
 
-/// The clock stands still unless everybody waits.
+/// Time moves only while all tasks wait.
 #[tokio::test(start_paused = true)]
-async fn a_webhook_has_as_long_as_it_says() {
+async fn a_webhook_has_its_own_timeout() {
     let endpoint = Endpoint::start(|_| Reply::Silence).await;
     let mut cluster = Cluster::start().await;
     cluster
@@ -289,7 +289,7 @@ async fn a_webhook_has_as_long_as_it_says() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_cannot_be_trusted_or_reached_is_not_asked() {
+async fn an_untrusted_or_unreachable_webhook_is_an_error() {
     let endpoint = Endpoint::start(|_| Reply::allow()).await;
     let stranger = Endpoint::start(|_| Reply::allow()).await;
     let bundle = |endpoint: &Endpoint| endpoint.client_config()["caBundle"].clone();
@@ -345,7 +345,7 @@ async fn a_webhook_that_cannot_be_trusted_or_reached_is_not_asked() {
 }
 
 #[tokio::test]
-async fn a_webhook_behind_a_service_is_found_by_what_the_service_stands_for() {
+async fn a_webhook_behind_a_service_is_reached_at_its_endpoints() {
     let endpoint = Endpoint::start(|_| Reply::allow()).await;
     let mut cluster = Cluster::start().await;
     let service =
@@ -364,7 +364,7 @@ async fn a_webhook_behind_a_service_is_found_by_what_the_service_stands_for() {
 }
 
 #[tokio::test]
-async fn webhooks_are_asked_about_what_they_want_to_see() {
+async fn webhooks_are_called_for_matching_writes() {
     let endpoint = Endpoint::start(|_| Reply::allow()).await;
     let mut cluster = Cluster::start().await;
     let labels = json!({"team": "a"});
@@ -434,7 +434,7 @@ async fn webhooks_are_asked_about_what_they_want_to_see() {
 }
 
 #[tokio::test]
-async fn a_condition_that_cannot_be_told_refuses_unless_it_is_to_be_ignored() {
+async fn a_failing_match_condition_follows_the_failure_policy() {
     let endpoint = Endpoint::start(|_| Reply::allow()).await;
     let mut cluster = Cluster::start().await;
     let conditions = json!([{"name": "c", "expression": "object.data.size == 'large'"}]);
@@ -459,7 +459,7 @@ async fn a_condition_that_cannot_be_told_refuses_unless_it_is_to_be_ignored() {
 }
 
 #[tokio::test]
-async fn a_connection_serves_one_call_after_the_other() {
+async fn a_connection_is_reused_for_sequential_calls() {
     let endpoint = Endpoint::start(|request| match request["name"].as_str() {
         Some("close") => Reply::Close,
         _ => Reply::allow(),
@@ -473,7 +473,7 @@ async fn a_connection_serves_one_call_after_the_other() {
         cluster.create(MAPS, map(name)).await;
     }
     assert_eq!(endpoint.connections(), 1);
-    // A connection that was closed is replaced, once.
+    // A closed connection is replaced once.
     assert_eq!(cluster.post(MAPS, map("close")).await.status, 500);
     assert_eq!(endpoint.connections(), 2);
     cluster.create(MAPS, map("four")).await;
@@ -482,7 +482,7 @@ async fn a_connection_serves_one_call_after_the_other() {
 }
 
 #[tokio::test]
-async fn any_answer_that_is_a_success_is_read() {
+async fn every_success_status_is_accepted() {
     let check = async |code: u16, expected: u16| {
         let endpoint = Endpoint::start(move |_| {
             let review = json!({"response": {"allowed": false, "status": {"code": 418}}});
@@ -505,7 +505,7 @@ async fn any_answer_that_is_a_success_is_read() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_closed_while_it_waited_fails_no_write() {
+async fn a_closed_idle_connection_fails_no_write() {
     let endpoint = Endpoint::start(|_| Reply::allow()).await;
     let mut cluster = Cluster::start().await;
     cluster
@@ -520,7 +520,7 @@ async fn a_connection_that_was_closed_while_it_waited_fails_no_write() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_that_it_is_one() {
+async fn a_dry_run_is_marked_in_the_review() {
     let endpoint = Endpoint::start(|_| Reply::allow()).await;
     let mut cluster = Cluster::start().await;
     cluster
@@ -536,9 +536,9 @@ async fn a_dry_run_says_that_it_is_one() {
     cluster.server.shutdown().await;
 }
 
-/// What envtest writes has two slashes, to which Go's mux answers with a redirect that loses the question.
+/// envtest writes a URL with two slashes, which Go's mux redirects; the redirect would lose the body.
 #[tokio::test]
-async fn a_webhook_is_asked_at_a_clean_path_and_where_it_sends_its_callers() {
+async fn a_webhook_is_called_at_a_clean_path_and_redirects_are_followed() {
     let first = std::sync::atomic::AtomicBool::new(true);
     let endpoint = Endpoint::start(
         move |_| match first.swap(false, std::sync::atomic::Ordering::SeqCst) {
@@ -560,7 +560,7 @@ async fn a_webhook_is_asked_at_a_clean_path_and_where_it_sends_its_callers() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_sends_its_callers_in_circles_is_not_followed_for_ever() {
+async fn redirect_loops_end() {
     let endpoint = Endpoint::start(|_| Reply::Redirect(308, "/hook".to_owned())).await;
     let mut cluster = Cluster::start().await;
     cluster

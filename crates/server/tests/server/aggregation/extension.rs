@@ -1,5 +1,5 @@
-//! An aggregated API server in the test: HTTPS on 127.0.0.1, with an authority of its own. It serves flunders, and believes
-//! a front proxy only by its client certificate.
+//! An aggregated API server in the test: HTTPS on 127.0.0.1, with its own authority. It serves flunders, and trusts a
+//! front proxy only by its client certificate.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -33,25 +33,25 @@ pub(super) const ROOT: &str = "/apis/wardle.example.com/v1";
 
 type Body = BoxBody<Bytes, std::io::Error>;
 
-/// How the server behaves.
+/// The behaviour of the server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Manner {
     Usual,
-    /// Has discovery per group version only, and no OpenAPI.
+    /// Only legacy discovery, and no OpenAPI.
     Old,
-    /// Takes connections and never answers.
+    /// Accepts connections and never responds.
     Hangs,
-    /// Answers everything with this.
+    /// Answers everything with this status.
     Refuses(u16),
 }
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) method: Method,
     pub(super) path: String,
     pub(super) headers: HeaderMap,
-    /// The client certificate was signed by the published authority.
+    /// The client certificate is signed by the published authority.
     pub(super) is_from_proxy: bool,
     pub(super) body: Bytes,
 }
@@ -73,7 +73,7 @@ struct Behaviour {
 }
 
 impl Extension {
-    /// Takes client certificates that an authority has signed, PEM; a caller may come without.
+    /// Accepts client certificates signed by an authority, PEM, and clients without one.
     pub(super) async fn start(manner: Manner, proxies: &str) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -99,19 +99,19 @@ impl Extension {
         self.address.port()
     }
 
-    /// The authority of its certificate, as a `caBundle` has it.
+    /// The authority of its certificate, as a `caBundle`.
     pub(super) fn bundle(&self) -> &str {
         &self.authority
     }
 
-    /// The requests of clients since the last look; what the aggregator itself asks is left out.
+    /// The requests of clients since the last call, without those of the aggregator itself.
     pub(super) fn take_seen(&self) -> Vec<Seen> {
         let seen = std::mem::take(&mut *self.seen.lock());
         let is_clients = |it: &Seen| it.headers["x-remote-user"] != "system:kube-aggregator";
         seen.into_iter().filter(is_clients).collect()
     }
 
-    /// How often the aggregator itself has asked since the last look at requests.
+    /// The number of requests of the aggregator itself since the last call.
     pub(super) fn seen_by_aggregator(&self) -> usize {
         let seen = self.seen.lock();
         let is_its = |it: &&Seen| it.headers["x-remote-user"] == "system:kube-aggregator";
@@ -124,7 +124,7 @@ impl Extension {
     }
 }
 
-/// The acceptor, and the authority that has signed its certificate.
+/// The acceptor, and the authority of its certificate.
 fn encryption(proxies: &str) -> (TlsAcceptor, String) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -155,7 +155,7 @@ async fn serve(listener: TcpListener, acceptor: TlsAcceptor, behaviour: Behaviou
     while let Ok((stream, _)) = listener.accept().await {
         let (acceptor, behaviour) = (acceptor.clone(), behaviour.clone());
         serving.spawn(async move {
-            // Whoever does not trust us goes away.
+            // A client that does not trust the certificate disconnects.
             let Ok(stream) = acceptor.accept(stream).await else {
                 return;
             };
@@ -235,7 +235,7 @@ impl Behaviour {
         answer.body(whole(page.to_string())).unwrap()
     }
 
-    /// Events until the server goes.
+    /// Events until the server stops.
     fn watch(&self) -> Response<Body> {
         let events = stream::unfold(self.events.subscribe(), async |mut events| {
             let event = events.recv().await.ok()?;
@@ -250,7 +250,7 @@ impl Behaviour {
     }
 }
 
-/// Sends back what comes, in upper case.
+/// Echoes its input in upper case.
 async fn echo(upgrade: hyper::upgrade::OnUpgrade) {
     let mut io = TokioIo::new(upgrade.await.unwrap());
     let mut buffer = [0; 64];

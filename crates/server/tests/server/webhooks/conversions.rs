@@ -1,4 +1,4 @@
-//! Custom kinds whose versions a webhook converts: `v1` has `spec.hostPort`, `v2` has `spec.host` and `spec.port`.
+//! Conversion webhooks: `v1` has `spec.hostPort`, `v2` has `spec.host` and `spec.port`.
 
 use ::http::Method;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ const V1: &str = "/apis/example.com/v1/namespaces/default/sites";
 const V2: &str = "/apis/example.com/v2/namespaces/default/sites";
 const APPLY: (&str, &str) = ("content-type", "application/apply-patch+yaml");
 
-/// What a webhook answers.
+/// The response of a webhook.
 type Answers = fn(&Value) -> Reply;
 
 /// Converts as an operator would.
@@ -25,7 +25,10 @@ fn convert(request: &Value) -> Reply {
 
 fn converted(object: &Value, wanted: &str) -> Value {
     let (mut converted, spec) = (object.clone(), &object["spec"]);
-    assert_ne!(object["apiVersion"], wanted, "is sent only if it has to be");
+    assert_ne!(
+        object["apiVersion"], wanted,
+        "only objects of another version are sent"
+    );
     converted["apiVersion"] = json!(wanted);
     let text = |name: &str| spec[name].as_str().unwrap_or_default();
     converted["spec"] = match wanted {
@@ -102,7 +105,7 @@ async fn objects_are_written_and_read_in_every_version() {
 
     let list = cluster.client.get(V2).await.json();
     assert_eq!(list["items"][0]["spec"], json!({"host": "h", "port": "3"}));
-    // A write that changes nothing is none, in whatever version.
+    // A no-op write stays one in every version.
     let same = cluster
         .patch(&format!("{V2}/a"), json!({"spec": {"port": "3"}}))
         .await
@@ -117,7 +120,7 @@ async fn objects_are_written_and_read_in_every_version() {
 }
 
 #[tokio::test]
-async fn watches_tell_of_objects_in_their_version() {
+async fn watches_deliver_objects_in_their_version() {
     let endpoint = Endpoint::start(convert).await;
     let mut cluster = serving(&endpoint, "v1").await;
     cluster.create(V1, old("a", "h:1")).await;
@@ -139,13 +142,13 @@ async fn watches_tell_of_objects_in_their_version() {
 }
 
 #[tokio::test]
-async fn a_long_list_is_converted_in_few_reviews() {
+async fn a_long_list_is_converted_in_batches() {
     let endpoint = Endpoint::start(convert).await;
     let mut cluster = serving(&endpoint, "v1").await;
     for number in 0..150 {
         cluster.create(V1, old(&format!("s{number}"), "h:1")).await;
     }
-    assert_eq!(endpoint.take_seen().len(), 0, "nobody asked for another version");
+    assert_eq!(endpoint.take_seen().len(), 0, "no other version was requested");
     let list = cluster.client.get(V2).await.json();
     let items = list["items"].as_array().unwrap();
     assert!(items.iter().all(|item| item["spec"]["port"] == "1"));
@@ -159,7 +162,7 @@ async fn a_long_list_is_converted_in_few_reviews() {
 }
 
 #[tokio::test]
-async fn what_was_stored_in_another_version_is_converted_until_it_is_written() {
+async fn objects_stored_in_another_version_are_converted_until_they_are_written() {
     let endpoint = Endpoint::start(convert).await;
     let mut cluster = serving(&endpoint, "v1").await;
     let created = cluster.create(V1, old("a", "h:1")).await;
@@ -172,7 +175,7 @@ async fn what_was_stored_in_another_version_is_converted_until_it_is_written() {
     let shown = cluster.client.get(&format!("{V2}/a")).await.json();
     assert_eq!(shown["spec"], json!({"host": "h", "port": "1"}));
     assert_eq!(endpoint.take_seen().len(), 1);
-    // A write that changes nothing stores it anew.
+    // A no-op write stores it in the new version.
     let migrated = cluster.patch(&format!("{V2}/a"), json!({})).await.json();
     assert_ne!(
         migrated["metadata"]["resourceVersion"],
@@ -185,7 +188,7 @@ async fn what_was_stored_in_another_version_is_converted_until_it_is_written() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_converted_is_said_in_kubernetes_words() {
+async fn conversion_errors_have_the_texts_of_kubernetes() {
     let renamed = |request: &Value| {
         let mut converted = converted(&request["objects"][0], "example.com/v2");
         converted["metadata"]["name"] = json!("other");
@@ -217,7 +220,7 @@ async fn what_cannot_be_converted_is_said_in_kubernetes_words() {
             assert_eq!((answer.status, &found["message"]), (500, &json!(message)));
             assert!(found["reason"].is_null());
         }
-        // Whoever speaks the stored version needs no webhook.
+        // Requests for the stored version need no webhook.
         assert_eq!(cluster.client.get(&format!("{V1}/a")).await.status, 200);
         let definition = format!("{DEFINITIONS}/sites.example.com");
         assert_eq!(cluster.delete(&definition).await.status, 200);
@@ -226,7 +229,7 @@ async fn what_cannot_be_converted_is_said_in_kubernetes_words() {
 }
 
 #[tokio::test]
-async fn who_manages_a_field_in_one_version_is_in_the_way_in_another() {
+async fn managed_fields_conflict_across_versions() {
     let endpoint = Endpoint::start(convert).await;
     let mut cluster = serving(&endpoint, "v1").await;
     let path = |base: &str, manager: &str| format!("{base}/a?fieldManager={manager}");
@@ -243,7 +246,7 @@ async fn who_manages_a_field_in_one_version_is_in_the_way_in_another() {
         refused["details"]["causes"][0]["message"],
         json!("conflict with \"one\"")
     );
-    // The field is another in that version.
+    // The field has another name in that version.
     let mine = json!({"spec": {"port": "3"}}).to_string();
     let changed = cluster
         .client
@@ -256,6 +259,6 @@ async fn who_manages_a_field_in_one_version_is_in_the_way_in_another() {
         found.map(|it| it["fieldsV1"]["f:spec"].clone())
     };
     assert_eq!(fields("three"), Some(json!({"f:port": {}})));
-    assert_eq!(fields("one"), None, "what it had was changed by another");
+    assert_eq!(fields("one"), None, "another manager changed its fields");
     cluster.server.shutdown().await;
 }

@@ -1,4 +1,4 @@
-//! A webhook in the test: HTTPS on 127.0.0.1, with an authority of its own.
+//! A webhook in the test: HTTPS on 127.0.0.1, with its own authority.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -25,20 +25,20 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-/// Whom the certificate names.
+/// The names in the certificate.
 const NAMES: [&str; 3] = ["127.0.0.1", "localhost", "hooks.default.svc"];
 
-/// What the webhook does with a review.
+/// The reaction to a review.
 pub(crate) enum Reply {
-    /// Answers this, with the uid of the question unless it has one.
+    /// Responds with this review, with the uid of the request unless it has one.
     Response(Value),
-    /// Answers this instead of a review.
+    /// Responds with this instead of a review.
     Raw(u16, String),
-    /// Sends the caller to another path.
+    /// Redirects to another path.
     Redirect(u16, String),
     /// Closes the connection.
     Close,
-    /// Says nothing, for good.
+    /// Never responds.
     Silence,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// A webhook that answers requests like this.
+    /// A webhook with this behaviour.
     pub(crate) async fn start(reply: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Self {
         Self::start_async(move |request| std::future::ready(reply(&request)).boxed()).await
     }
@@ -103,33 +103,33 @@ impl Endpoint {
         self.address.port()
     }
 
-    /// How a configuration says where the webhook is.
+    /// The `clientConfig` of the webhook.
     pub(crate) fn client_config(&self) -> Value {
         json!({"url": format!("https://{}/hook", self.address), "caBundle": self.authority})
     }
 
-    /// The same for whoever comes by way of a service.
+    /// The `clientConfig` through a service.
     pub(crate) fn service_config(&self, service: &str, path: &str) -> Value {
         let service = json!({"namespace": "default", "name": service, "path": path, "port": self.port()});
         json!({"service": service, "caBundle": self.authority})
     }
 
-    /// The requests since the last look.
+    /// The requests since the last call.
     pub(crate) fn take_seen(&self) -> Vec<Value> {
         std::mem::take(&mut self.seen.lock())
     }
 
-    /// The paths that were asked for.
+    /// The requested paths.
     pub(crate) fn take_paths(&self) -> Vec<String> {
         std::mem::take(&mut self.paths.lock())
     }
 
-    /// Closes the connections there are, as a webhook does that starts again.
+    /// Closes all connections, as a restarting webhook does.
     pub(crate) fn close_connections(&self) {
         self.closing.notify_waiters();
     }
 
-    /// How many connections were made.
+    /// The number of accepted connections.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
@@ -143,7 +143,7 @@ struct Answers {
     closing: Arc<Notify>,
 }
 
-/// The acceptor, and the authority that has signed its certificate, as `caBundle` has it.
+/// The acceptor, and the authority of its certificate, as a `caBundle`.
 fn encryption() -> (TlsAcceptor, String) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -176,7 +176,7 @@ async fn serve(
         connections.fetch_add(1, Ordering::SeqCst);
         let (acceptor, answers) = (acceptor.clone(), answers.clone());
         serving.spawn(async move {
-            // Whoever does not trust us goes away.
+            // A client that does not trust the certificate disconnects.
             let Ok(stream) = acceptor.accept(stream).await else {
                 return;
             };

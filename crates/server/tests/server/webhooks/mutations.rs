@@ -1,4 +1,4 @@
-//! Webhooks that change what is written.
+//! Mutating webhooks.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{Cluster, MAPS, MUTATING, VALIDATING, configuration, map, rule};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// A cluster in which a webhook patches what is created like this.
+/// A cluster with a webhook that patches creates.
 async fn patching(patch: Value, rules: Value) -> (Cluster, Endpoint) {
     let endpoint = Endpoint::start(move |request| match request["operation"].as_str() {
         Some("CREATE") => Reply::patch(&patch),
@@ -25,7 +25,7 @@ async fn patching(patch: Value, rules: Value) -> (Cluster, Endpoint) {
 }
 
 #[tokio::test]
-async fn a_patched_object_is_read_again() {
+async fn a_patched_object_is_decoded_again() {
     let check = async |patch: Value, expected: Value| {
         let (mut cluster, _endpoint) = patching(patch.clone(), json!([rule("*", "configmaps")])).await;
         let mut created = cluster.create(MAPS, map("one")).await;
@@ -53,7 +53,7 @@ async fn a_patched_object_is_read_again() {
 }
 
 #[tokio::test]
-async fn what_a_webhook_adds_gets_its_defaults_and_belongs_to_nobody() {
+async fn fields_added_by_a_webhook_are_defaulted_and_have_no_manager() {
     let patch =
         json!([{"op": "add", "path": "/spec/containers/-", "value": {"name": "proxy", "image": "proxy:1"}}]);
     let (mut cluster, _endpoint) = patching(patch, json!([rule("CREATE", "pods")])).await;
@@ -69,7 +69,7 @@ async fn what_a_webhook_adds_gets_its_defaults_and_belongs_to_nobody() {
 }
 
 #[tokio::test]
-async fn a_patch_that_cannot_be_is_refused() {
+async fn an_invalid_patch_is_rejected() {
     let check = async |patch: Value, code: u16, expected: &str| {
         let (mut cluster, _endpoint) = patching(patch.clone(), json!([rule("*", "configmaps")])).await;
         let answer = cluster.post(MAPS, map("one")).await;
@@ -120,7 +120,7 @@ async fn a_deletion_cannot_be_changed() {
 }
 
 #[tokio::test]
-async fn a_webhook_changes_the_part_that_is_written_and_nothing_else() {
+async fn a_webhook_can_change_only_the_written_part() {
     let endpoint = Endpoint::start(|_| {
         Reply::patch(&json!([
             {"op": "add", "path": "/metadata/annotations", "value": {"seen": "yes"}},
@@ -146,7 +146,7 @@ async fn a_webhook_changes_the_part_that_is_written_and_nothing_else() {
     cluster.server.shutdown().await;
 }
 
-/// Webhooks that note when they are asked, and append a letter to a text of the object.
+/// Webhooks that record their calls, and append a letter to a field of the object.
 struct Letters {
     cluster: Cluster,
     asked: Arc<Mutex<Vec<String>>>,
@@ -162,7 +162,7 @@ impl Letters {
         }
     }
 
-    /// Adds a webhook of this name; it changes objects as long as they are shorter than that.
+    /// Adds a webhook of this name; it changes objects that are shorter than `up_to`.
     async fn add(&mut self, name: &'static str, up_to: usize, policy: &str) {
         let asked = self.asked.clone();
         let endpoint = Endpoint::start(move |request| {
@@ -184,7 +184,7 @@ impl Letters {
         self.endpoints.push(endpoint);
     }
 
-    /// What becomes of an object, and who was asked in which order.
+    /// The created object, and the order of calls.
     async fn create(mut self) -> (String, String) {
         let mut object = map("one");
         object["data"]["colour"] = json!("");
@@ -196,7 +196,7 @@ impl Letters {
 }
 
 #[tokio::test]
-async fn webhooks_are_asked_by_name_and_again_if_needed() {
+async fn webhooks_are_called_by_name_and_reinvoked_if_needed() {
     let check = async |webhooks: &[(&'static str, usize, &str)], expected: (&str, &str)| {
         let mut letters = Letters::start().await;
         for (name, up_to, policy) in webhooks {
@@ -210,16 +210,16 @@ async fn webhooks_are_asked_by_name_and_again_if_needed() {
         ("abc", "abc"),
     )
     .await;
-    // Only those who want it are asked again, and only if somebody after them has changed the object.
+    // Only webhooks with `IfNeeded` are reinvoked, and only after a later change.
     check(&[("a", 9, "IfNeeded"), ("b", 9, "Never")], ("aba", "aba")).await;
     check(&[("a", 9, "IfNeeded"), ("b", 0, "Never")], ("a", "ab")).await;
     check(&[("a", 0, "IfNeeded"), ("b", 9, "IfNeeded")], ("b", "aba")).await;
-    // Not more than twice.
+    // At most twice.
     check(&[("a", 9, "IfNeeded"), ("b", 9, "IfNeeded")], ("aba", "aba")).await;
 }
 
 #[tokio::test]
-async fn those_who_refuse_see_what_others_have_made() {
+async fn validating_webhooks_see_the_mutated_object() {
     let patch = json!([{"op": "replace", "path": "/data/colour", "value": "red"}]);
     let (mut cluster, _patching) = patching(patch, json!([rule("*", "configmaps")])).await;
     let endpoint = Endpoint::start(|request| {

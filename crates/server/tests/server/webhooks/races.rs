@@ -1,4 +1,4 @@
-//! What happens while a webhook is asked: the write that it has seen is the one that is stored, or it is asked again.
+//! Concurrent changes during a webhook call: the reviewed write is the stored one, or it is reviewed again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use super::endpoint::{Endpoint, Reply};
 use super::{Cluster, MAPS, MERGE, VALIDATING, configuration, connected, map, rule};
 use crate::client::Client;
 
-/// A cluster whose webhook about this is a client of it as well, and does this with every request.
+/// A cluster whose webhook is also a client of it, and runs this with every request.
 async fn asking(
     operation: &str,
     act: impl Fn(Value, Client) -> BoxFuture<'static, Reply> + Send + Sync + 'static,
@@ -41,7 +41,7 @@ async fn asking(
 }
 
 #[tokio::test]
-async fn who_judges_a_deletion_sees_what_goes() {
+async fn a_deletion_review_has_the_deleted_state() {
     let (mut cluster, endpoint) = asking("DELETE", |request, mut client| {
         async move {
             if request["oldObject"]["data"]["colour"] == "red" {
@@ -64,7 +64,7 @@ async fn who_judges_a_deletion_sees_what_goes() {
 }
 
 #[tokio::test]
-async fn who_judges_a_new_object_sees_the_name_that_it_gets() {
+async fn a_create_review_has_the_final_name() {
     let is_first = AtomicBool::new(true);
     let (mut cluster, endpoint) = asking("CREATE", move |request, mut client| {
         let takes_name = is_first.swap(false, Ordering::SeqCst);
@@ -89,7 +89,7 @@ async fn who_judges_a_new_object_sees_the_name_that_it_gets() {
 }
 
 #[tokio::test]
-async fn nothing_comes_into_a_namespace_that_has_gone_while_a_webhook_was_asked() {
+async fn nothing_is_created_in_a_namespace_deleted_during_a_webhook_call() {
     let (mut cluster, _endpoint) = asking("CREATE", |_, mut client| {
         async move {
             let path = "/api/v1/namespaces/going";

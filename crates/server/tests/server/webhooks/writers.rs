@@ -1,4 +1,4 @@
-//! Every way to write leads past webhooks, and nobody else waits while they are asked.
+//! Every kind of write passes webhooks, and other writes do not wait during the calls.
 
 use ::http::Method;
 use futures_util::FutureExt as _;
@@ -17,7 +17,7 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
-/// What was seen since the last look: `CREATE configmaps one`.
+/// The reviews since the last call: `CREATE configmaps one`.
 fn seen(endpoint: &Endpoint) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let requests = endpoint.take_seen().into_iter();
@@ -57,7 +57,7 @@ fn widget(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn every_verb_that_writes_is_seen() {
+async fn every_verb_that_writes_is_reviewed() {
     let endpoint = Endpoint::start(|_| Reply::allow()).await;
     let mut cluster = Cluster::start().await;
     let rules = json!([rule("*", "*/*")]);
@@ -114,7 +114,7 @@ async fn every_verb_that_writes_is_seen() {
 }
 
 #[tokio::test]
-async fn what_is_written_at_a_subresource_is_seen_as_the_kind_it_is() {
+async fn subresource_writes_are_reviewed_with_their_kind() {
     let endpoint = Endpoint::start(|_| Reply::allow()).await;
     let mut cluster = Cluster::start().await;
     let containers = json!([{"name": "main", "image": "main:1"}]);
@@ -159,7 +159,7 @@ async fn what_is_written_at_a_subresource_is_seen_as_the_kind_it_is() {
 }
 
 #[tokio::test]
-async fn what_is_written_at_a_subresource_can_be_changed() {
+async fn subresource_writes_can_be_mutated() {
     let endpoint = Endpoint::start(|request| match request["subResource"].as_str() {
         Some("scale") => Reply::patch(&json!([{"op": "replace", "path": "/spec/replicas", "value": 3}])),
         _ => Reply::patch(&json!([{"op": "replace", "path": "/target/name", "value": "better"}])),
@@ -191,7 +191,7 @@ async fn what_is_written_at_a_subresource_can_be_changed() {
 }
 
 #[tokio::test]
-async fn what_configures_webhooks_is_not_shown_to_them() {
+async fn webhook_configurations_are_not_reviewed() {
     let endpoint = Endpoint::start(|_| Reply::Close).await;
     let mut cluster = Cluster::start().await;
     let rules = json!([rule("*", "*/*")]);
@@ -211,7 +211,7 @@ async fn what_configures_webhooks_is_not_shown_to_them() {
 }
 
 #[tokio::test]
-async fn a_webhook_is_shown_the_version_that_its_rules_name() {
+async fn a_review_has_the_version_of_the_matching_rule() {
     let endpoint = Endpoint::start(|_| Reply::allow()).await;
     let mut cluster = Cluster::start().await;
     cluster.create(DEFINITIONS, widgets("example.com", sized())).await;
@@ -242,7 +242,7 @@ async fn a_webhook_is_shown_the_version_that_its_rules_name() {
     cluster.server.shutdown().await;
 }
 
-/// A cluster whose webhook about creates writes this when it is asked about `first`, and then allows it.
+/// A cluster whose webhook about creates writes this when it reviews `first`, and then allows it.
 async fn writing_while_asked(
     resource: &str,
     method: Method,
@@ -281,7 +281,7 @@ async fn writing_while_asked(
 }
 
 #[tokio::test]
-async fn nobody_waits_for_a_service_that_a_webhook_looks_at() {
+async fn other_services_do_not_wait_for_a_webhook_call() {
     let service = |name: &str| json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
     let (mut cluster, endpoint) =
         writing_while_asked("services", Method::POST, SERVICES, service("second")).await;
@@ -296,7 +296,7 @@ async fn nobody_waits_for_a_service_that_a_webhook_looks_at() {
 }
 
 #[tokio::test]
-async fn a_kind_can_be_defined_while_a_webhook_looks_at_an_object_of_another() {
+async fn a_kind_can_be_defined_during_a_webhook_call() {
     let (mut cluster, endpoint) = writing_while_asked(
         "widgets",
         Method::POST,
@@ -311,7 +311,7 @@ async fn a_kind_can_be_defined_while_a_webhook_looks_at_an_object_of_another() {
 }
 
 #[tokio::test]
-async fn an_object_whose_kind_has_changed_while_a_webhook_looked_is_to_be_tried_again() {
+async fn a_write_whose_kind_changed_during_a_webhook_call_must_be_retried() {
     let another = json!({"spec": widgets("example.com", json!({"type": "object"}))["spec"]});
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
     let (mut cluster, endpoint) = writing_while_asked("widgets", Method::PATCH, path, another).await;
@@ -329,9 +329,9 @@ async fn an_object_whose_kind_has_changed_while_a_webhook_looked_is_to_be_tried_
     cluster.server.shutdown().await;
 }
 
-/// Where an object is decides who sees it, whatever its kind is called.
+/// The namespace of an object selects webhooks, whatever its kind is called.
 #[tokio::test]
-async fn an_object_whose_kind_is_called_namespace_is_in_one() {
+async fn an_object_of_a_custom_kind_called_namespace_has_a_namespace() {
     let endpoint = Endpoint::start(|_| Reply::allow()).await;
     let mut cluster = Cluster::start().await;
     let mut definition = widgets("example.com", sized());
