@@ -56,7 +56,7 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
             Step::Create(ordinal) => create(&cluster, &set, ordinal, revisions.latest()).await?,
             Step::Replace(pod) => delete(&cluster, &set, pod).await?,
             Step::Remove(pod) => {
-                claims::let_go(&cluster, &set, pod).await?;
+                claims::hand_over(&cluster, &set, pod).await?;
                 delete(&cluster, &set, pod).await?;
             }
         }

@@ -50,8 +50,8 @@ pub(super) async fn ensure(cluster: &Cluster, set: &Item, ordinal: i64) -> Resul
     Ok(())
 }
 
-/// Makes a surplus pod the owner of its claims, if the retention policy says so.
-pub(super) async fn let_go(cluster: &Cluster, set: &Item, pod: &Item) -> Result<(), Error> {
+/// Makes a surplus pod the owner of its claims in place of the set, if the retention policy says so. Other owners stay.
+pub(super) async fn hand_over(cluster: &Cluster, set: &Item, pod: &Item) -> Result<(), Error> {
     if set.text("/spec/persistentVolumeClaimRetentionPolicy/whenScaled") != "Delete" {
         return Ok(());
     }
@@ -59,11 +59,18 @@ pub(super) async fn let_go(cluster: &Cluster, set: &Item, pod: &Item) -> Result<
     for volume in pod.list("/spec/volumes") {
         let name = volume["persistentVolumeClaim"]["claimName"].as_str();
         if let Some(claim) = name.and_then(|name| known.get(&neighbour(pod, name))) {
-            let owned = json!({"metadata": {"ownerReferences": [pod.as_owner()]}});
-            cluster.merge(&claims(), claim, owned).await?;
+            let owners = json!({"metadata": {"ownerReferences": handed_over(claim, set, pod)}});
+            cluster.merge(&claims(), claim, owners).await?;
         }
     }
     Ok(())
+}
+
+/// The owner references of a claim after `set` handed it over to `pod`.
+fn handed_over(claim: &Item, set: &Item, pod: &Item) -> Vec<Value> {
+    let others = claim.list("/metadata/ownerReferences").iter();
+    let others = others.filter(|owner| owner["uid"] != set.uid() && owner["uid"] != pod.uid());
+    others.cloned().chain([pod.as_owner()]).collect()
 }
 
 /// Adds the claims to a pod's volumes, replacing volumes of the same names.

@@ -127,6 +127,45 @@ async fn disks_go_with_their_pods_if_the_set_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_disk_that_somebody_else_owns_too_outlives_its_pod() {
+    let cluster = Cluster::start().await;
+    let retention = json!({"whenDeleted": "Delete", "whenScaled": "Delete"});
+    let set = stateful_set(2, json!({"persistentVolumeClaimRetentionPolicy": retention}));
+    cluster.create(&stateful_sets(), set).await;
+    cluster
+        .until_one(&stateful_sets(), "web", "two pods run", |set| is_settled(set, 2))
+        .await;
+    let config_maps = resource("", "configmaps");
+    cluster
+        .create(&config_maps, json!({"metadata": {"name": "keeper"}}))
+        .await;
+    let keeper = cluster.get(&config_maps, "keeper").await;
+    let mut owners = cluster.get(&claims(), "data-web-1").await["metadata"]["ownerReferences"].clone();
+    let owner =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "keeper", "uid": keeper["metadata"]["uid"]});
+    owners
+        .as_array_mut()
+        .expect("the set owns it")
+        .push(owner.clone());
+    cluster
+        .patch(
+            &claims(),
+            "data-web-1",
+            json!({"metadata": {"ownerReferences": owners}}),
+        )
+        .await;
+    cluster
+        .patch(&stateful_sets(), "web", json!({"spec": {"replicas": 1}}))
+        .await;
+    cluster
+        .until_one(&claims(), "data-web-1", "its pod is no owner any more", |claim| {
+            claim["metadata"]["ownerReferences"] == json!([owner])
+        })
+        .await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_template_is_rolled_out_kept_and_brought_back() {
     let cluster = Cluster::start().await;
     cluster.create(&stateful_sets(), stateful_set(3, json!({}))).await;
