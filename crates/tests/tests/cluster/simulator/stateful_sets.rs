@@ -102,8 +102,8 @@ async fn pods_have_names_and_disks_of_their_own() {
     cluster.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn disks_go_with_their_pods_if_the_set_says_so() {
+/// A set of two running pods whose claims are deleted with them.
+async fn with_disks_that_go_with_their_pods() -> Cluster {
     let cluster = Cluster::start().await;
     let retention = json!({"whenDeleted": "Delete", "whenScaled": "Delete"});
     let set = stateful_set(2, json!({"persistentVolumeClaimRetentionPolicy": retention}));
@@ -111,6 +111,12 @@ async fn disks_go_with_their_pods_if_the_set_says_so() {
     cluster
         .until_one(&stateful_sets(), "web", "two pods run", |set| is_settled(set, 2))
         .await;
+    cluster
+}
+
+#[tokio::test(start_paused = true)]
+async fn disks_go_with_their_pods_if_the_set_says_so() {
+    let cluster = with_disks_that_go_with_their_pods().await;
     cluster
         .patch(&stateful_sets(), "web", json!({"spec": {"replicas": 1}}))
         .await;
@@ -128,13 +134,7 @@ async fn disks_go_with_their_pods_if_the_set_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn a_disk_that_somebody_else_owns_too_outlives_its_pod() {
-    let cluster = Cluster::start().await;
-    let retention = json!({"whenDeleted": "Delete", "whenScaled": "Delete"});
-    let set = stateful_set(2, json!({"persistentVolumeClaimRetentionPolicy": retention}));
-    cluster.create(&stateful_sets(), set).await;
-    cluster
-        .until_one(&stateful_sets(), "web", "two pods run", |set| is_settled(set, 2))
-        .await;
+    let cluster = with_disks_that_go_with_their_pods().await;
     let config_maps = resource("", "configmaps");
     cluster
         .create(&config_maps, json!({"metadata": {"name": "keeper"}}))
