@@ -59,7 +59,7 @@ pub(super) async fn hand_over(cluster: &Cluster, set: &Item, pod: &Item) -> Resu
     for volume in pod.list("/spec/volumes") {
         let name = volume["persistentVolumeClaim"]["claimName"].as_str();
         if let Some(claim) = name.and_then(|name| known.get(&neighbour(pod, name))) {
-            let owners = json!({"metadata": {"ownerReferences": handed_over(claim, set, pod)}});
+            let owners = json!({"metadata": {"ownerReferences": handed_over(&Item::read(claim), set, pod)}});
             cluster.merge(&claims(), claim, owners).await?;
         }
     }
