@@ -79,17 +79,17 @@ kinds! {
     volume_attributes_class: VOLUME_ATTRIBUTES_CLASS,
 }
 
-/// The common part of every custom kind.
+/// The base of every custom kind.
 pub static CUSTOM: Kind = Kind::CUSTOM;
 
-/// The kind of that name in that group.
+/// Finds a kind by group and name.
 pub(crate) fn find(group: &str, name: &str) -> Option<&'static Kind> {
     ALL.iter()
         .copied()
         .find(|kind| kind.group == group && kind.name == name)
 }
 
-/// The kind with that plural name in that group.
+/// Finds a kind by group and plural name.
 pub fn by_plural(group: &str, plural: &str) -> Option<&'static Kind> {
     ALL.iter()
         .copied()
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_resource_that_can_be_listed_has_a_kind_and_columns() {
+    fn every_listable_resource_has_a_kind_and_columns() {
         for listing in resources::all().iter().filter(|it| it.has_verb("list")) {
             let resource = &listing.resource;
             let kind = find(&resource.group, &resource.kind);

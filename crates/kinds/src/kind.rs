@@ -1,4 +1,4 @@
-//! The particulars of a kind, as one value.
+//! The rules of a kind, as one value.
 //!
 //! Generic code handles objects of all kinds and asks the [`Kind`] where they differ. Each built-in kind is one such
 //! value, in the file of [`builtin`](crate::builtin) named after it; omitted fields have the values of nearly all

@@ -1,4 +1,4 @@
-//! The particulars of each Kubernetes kind, as one value each.
+//! The rules of each Kubernetes kind, as one value per kind.
 //!
 //! A [`Kind`] defines how a kind's objects are named, defaulted, validated, printed, counted, converted and deleted;
 //! each built-in kind is one such value, in the file of [`builtin`] named after it. A [`KindVersion`] is a kind in
@@ -35,8 +35,8 @@ mod warnings;
 pub use builtin::custom_resource_definition::approval::Approval;
 pub use builtin::flow_schema::suggested::suggested_flow_schemas;
 pub use builtin::persistent_volume_claim::CLASS_ANNOTATION;
+pub use builtin::pod::add_default_tolerations;
 pub use builtin::pod::quota::total as pod_total;
-pub use builtin::pod::tolerate_node_faults;
 pub use builtin::priority_class::system_classes;
 pub use builtin::priority_level_configuration::suggested_priority_levels;
 pub use builtin::stateful_set::claim_templates;

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_measured_by_one_resource() {
+    fn every_name_belongs_to_one_resource() {
         let check = |name: &str, resource: &str| assert_eq!(resource_of(name).to_string(), resource);
         check("pods", "pods");
         check("requests.cpu", "pods");

@@ -1,4 +1,4 @@
-//! API services: who serves a group and version.
+//! APIService: the server that serves a group and version.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::{FinalizerRule, NameRule, dns1035_label, dns1123_subdomain, path_segment_name};
@@ -9,12 +9,12 @@ use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::{condition, text_at};
 
-/// What is particular to `apiservices`.
+/// The kind served as `apiservices`.
 pub static KIND: Kind = Kind {
     group: "apiregistration.k8s.io",
     name: "APIService",
     plural: "apiservices",
-    // Named after what it is about, which its own rules check.
+    // The name is derived from the spec; `check_name` validates it.
     names: NameRule::OfKind,
     status_keeps_metadata: true,
     finalizers: FinalizerRule::AnyQualifiedName,
@@ -39,7 +39,7 @@ const HOOKS: Hooks = Hooks {
         }
     },
     prepare_for_create: |service| {
-        // What this server serves itself needs nobody to look whether it answers.
+        // Groups that this server serves itself are always available.
         if service["spec"]["service"].is_null() {
             let condition = json!({
                 "type": "Available",
@@ -94,7 +94,7 @@ fn check(service: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// An API service is called by what it serves.
+/// Checks that the name is `<version>.<group>`.
 fn check_name(name: &str, wanted: &str) -> Vec<String> {
     let mut reasons = path_segment_name(name);
     if reasons.is_empty() && name != wanted {

@@ -1,4 +1,4 @@
-//! Certificate signing requests: asked for once, approved or denied by someone else.
+//! CertificateSigningRequest: an immutable request for a certificate, approved or denied through a subresource.
 
 use std::collections::HashSet;
 
@@ -46,13 +46,13 @@ const USAGES: &[&str] = &[
     "timestamping",
 ];
 
-/// What is particular to `certificatesigningrequests`.
+/// The kind served as `certificatesigningrequests`.
 pub static KIND: Kind = Kind {
     group: "certificates.k8s.io",
     name: "CertificateSigningRequest",
     plural: "certificatesigningrequests",
     names: NameRule::PathSegment,
-    // Nobody manages what never changes.
+    // The spec is immutable, so managed fields do not track it.
     unmanaged: &["spec"],
     not_of_status: &[&["status", "conditions"]],
     columns: COLUMNS,
@@ -91,7 +91,7 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-/// Says since when each condition holds, unless it says so itself.
+/// Fills in `lastUpdateTime` and `lastTransitionTime` of conditions that lack them.
 fn stamp_conditions(request: &mut Value, now: &str) {
     let Some(status) = request.get_mut("status") else {
         return;
@@ -102,7 +102,7 @@ fn stamp_conditions(request: &mut Value, now: &str) {
     }
 }
 
-/// Who signs does not decide.
+/// Keeps the live approval conditions: a write of `/status` cannot approve or deny.
 fn keep_decision(request: &mut Value, live: &Value) {
     let is_decision = |condition: &Value| {
         let kind = condition["type"].as_str().unwrap_or_default();
@@ -119,7 +119,7 @@ fn keep_decision(request: &mut Value, live: &Value) {
     }
 }
 
-/// Who asks for the certificate is the server's to say.
+/// Records the requesting user in the spec, whatever the client sent.
 fn sign(request: &mut Value, requester: Option<&User>) {
     let Some(spec) = request.get_mut("spec").and_then(Value::as_object_mut) else {
         return;
@@ -175,7 +175,7 @@ fn check_status(change: &Change<'_>, errors: &mut Errors) {
     check_certificate(&status.field("certificate"), live.field("certificate").text(), errors);
 }
 
-/// A decision is made or not; it is not made otherwise.
+/// Checks the conditions: a request is approved or denied, never both.
 fn check_conditions(conditions: &Place<'_, '_>, errors: &mut Errors) {
     let mut types = HashSet::new();
     for condition in conditions.items() {
@@ -197,7 +197,7 @@ fn check_conditions(conditions: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// A certificate is issued once.
+/// Checks the issued certificate. It is immutable once set.
 fn check_certificate(certificate: &Place<'_, '_>, old: &str, errors: &mut Errors) {
     if certificate.text() == old {
         return;

@@ -1,4 +1,4 @@
-//! Cluster roles: what may be done anywhere, and roles that are put together of others.
+//! ClusterRole: RBAC rules for the whole cluster, possibly aggregated from other roles.
 
 use watchkeeper_meta::validation::NameRule;
 
@@ -7,7 +7,7 @@ use crate::rules::place::{Errors, Place};
 use crate::rules::rbac::check_rules;
 use crate::table::Column;
 
-/// What is particular to `clusterroles`.
+/// The kind served as `clusterroles`.
 pub static KIND: Kind = Kind {
     group: "rbac.authorization.k8s.io",
     name: "ClusterRole",

@@ -1,11 +1,11 @@
-//! Cluster role bindings: who has a role everywhere.
+//! ClusterRoleBinding: grants a role in the whole cluster.
 
 use watchkeeper_meta::validation::NameRule;
 
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::rules::rbac::{BINDING_COLUMNS, check_binding, check_same_role, default_binding};
 
-/// What is particular to `clusterrolebindings`.
+/// The kind served as `clusterrolebindings`.
 pub static KIND: Kind = Kind {
     group: "rbac.authorization.k8s.io",
     name: "ClusterRoleBinding",

@@ -1,4 +1,4 @@
-//! Cluster trust bundles: certificates that vouch for a signer.
+//! ClusterTrustBundle: root certificates, optionally of one signer.
 
 use watchkeeper_meta::validation::NameRule;
 
@@ -10,7 +10,7 @@ use crate::table::Column;
 
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// What is particular to `clustertrustbundles`.
+/// The kind served as `clustertrustbundles`.
 pub static KIND: Kind = Kind {
     group: "certificates.k8s.io",
     name: "ClusterTrustBundle",
@@ -56,13 +56,13 @@ fn check(bundle: &Place<'_, '_>, errors: &mut Errors) {
     check_anchors(&anchors, errors);
 }
 
-/// Why a name is none that any bundle could have: a signer's name before the last colon, or no signer's.
+/// Checks a name without knowing the bundle: what precedes the last colon must be a valid signer name.
 pub(crate) fn check_any_name(name: &str) -> Vec<String> {
     let signer = name.rsplit_once(':').map(|(signer, _)| signer.replace(':', "/"));
     check_name(name, false, &signer.unwrap_or_default())
 }
 
-/// The bundle of a signer has the signer's name before its own.
+/// Checks that the bundle of a signer is named `<signer>:<name>`, and that no other name contains a colon.
 fn check_name(name: &str, is_prefix: bool, signer: &str) -> Vec<String> {
     let subdomain = |name: &str| match is_prefix {
         true => NameRule::Dns1123Subdomain.check_prefix(name),

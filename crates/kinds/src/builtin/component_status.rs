@@ -1,11 +1,11 @@
-//! Component statuses: how the parts of a control plane are. Nothing stores them.
+//! ComponentStatus: the health of control plane components. It is computed, never stored.
 
 use serde_json::json;
 
 use crate::kind::Kind;
 use crate::table::{Column, Row};
 
-/// What is particular to `componentstatuses`.
+/// The kind served as `componentstatuses`.
 pub static KIND: Kind = Kind {
     group: "",
     name: "ComponentStatus",

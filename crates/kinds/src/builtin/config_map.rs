@@ -1,4 +1,4 @@
-//! Config maps: texts and bytes by key, up to a size.
+//! ConfigMap: strings and bytes by key, limited in total size.
 
 use serde_json::json;
 use watchkeeper_meta::{FieldError, FieldPath};
@@ -10,7 +10,7 @@ use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::map_len;
 
-/// What is particular to `configmaps`.
+/// The kind served as `configmaps`.
 pub static KIND: Kind = Kind {
     group: "",
     name: "ConfigMap",

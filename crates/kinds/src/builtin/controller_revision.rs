@@ -1,4 +1,4 @@
-//! Controller revisions: old states of stateful and daemon sets, which never change.
+//! ControllerRevision: an immutable snapshot of the state of a StatefulSet or DaemonSet.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::kind::{Hooks, Kind, PLAIN};
 use crate::table::Column;
 use crate::table::cells::{NONE, text_at};
 
-/// What is particular to `controllerrevisions`.
+/// The kind served as `controllerrevisions`.
 pub static KIND: Kind = Kind {
     group: "apps",
     name: "ControllerRevision",
@@ -30,7 +30,7 @@ const HOOKS: Hooks = Hooks {
     check_new: |revision, errors| {
         let data = revision.field("data");
         if !data.is_set() {
-            // Kubernetes looks at this first.
+            // Kubernetes reports this error before those of the metadata.
             errors.push_first(data.required("data is mandatory"));
         }
     },

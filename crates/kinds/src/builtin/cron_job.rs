@@ -1,4 +1,4 @@
-//! Cron jobs: jobs by the clock.
+//! CronJob: creates jobs on a schedule.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::FieldError;
@@ -14,12 +14,12 @@ use crate::rules::workloads::default_template;
 use crate::table::cells::{NONE, containers, selector};
 use crate::table::{Column, Row};
 
-/// Jobs add eleven characters to it, and their names become labels.
+/// The controller appends eleven characters for each job, and job names become label values of at most 63.
 const MAX_NAME: usize = 52;
 
 const CONCURRENCY: &[&str] = &["Allow", "Forbid", "Replace"];
 
-/// What is particular to `cronjobs`.
+/// The kind served as `cronjobs`.
 pub static KIND: Kind = Kind {
     group: "batch",
     name: "CronJob",
@@ -84,7 +84,7 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-/// Checks a spec. What was allowed once stays allowed where it is: `live` is the spec as it is.
+/// Checks a spec. Values that are invalid today but unchanged from `live` stay allowed.
 fn check(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, errors: &mut Errors) {
     check_schedule(spec, live, errors);
     spec.field("startingDeadlineSeconds").must_not_be_negative(errors);
@@ -98,7 +98,7 @@ fn check(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, errors: &mut Errors
     spec.field("successfulJobsHistoryLimit")
         .must_not_be_negative(errors);
     spec.field("failedJobsHistoryLimit").must_not_be_negative(errors);
-    // Said by the schema, and so after all else.
+    // Kubernetes checks this one by schema, so its error comes last.
     spec.field("schedule").must_be_set(errors);
 }
 
@@ -126,7 +126,7 @@ fn check_schedule(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, errors: &m
     }
 }
 
-/// Jobs that are made by the clock select their own pods.
+/// Checks the job template. Its selector is always generated.
 fn check_template(spec: &Place<'_, '_>, errors: &mut Errors) {
     check_job_spec(spec, errors);
     let (selector, manual) = (spec.field("selector"), spec.field("manualSelector"));
@@ -154,7 +154,7 @@ fn check_time_zone(zone: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Zones come with the program: whether a name is known does not depend on the machine.
+/// True if the time zone database compiled into the program has the zone, so the answer is the same on every host.
 fn is_known_zone(name: &str) -> bool {
     let found = jiff::tz::TimeZone::get(name);
     found.is_ok_and(|zone| zone.iana_name() == Some(name))

@@ -1,4 +1,4 @@
-//! CSI drivers: what a storage driver can do.
+//! CSIDriver: the capabilities of a storage driver.
 
 use std::collections::HashSet;
 
@@ -15,10 +15,10 @@ const FS_GROUP_POLICIES: &[&str] = &["File", "None", "ReadWriteOnceWithFSType"];
 const MODES: &[&str] = &["Persistent", "Ephemeral"];
 const MIN_TOKEN_SECONDS: i64 = 600;
 const MAX_TOKEN_SECONDS: i64 = 1 << 32;
-/// How often a driver may be asked how many volumes it can take, in seconds.
+/// The shortest `nodeAllocatableUpdatePeriodSeconds`.
 const MIN_UPDATE_PERIOD: i64 = 10;
 
-/// What is particular to `csidrivers`.
+/// The kind served as `csidrivers`.
 pub static KIND: Kind = Kind {
     group: "storage.k8s.io",
     name: "CSIDriver",
@@ -65,7 +65,7 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-/// What a driver does not say it does not do, except for attaching.
+/// Fills in defaults: capabilities are off, except that attaching is required.
 fn fill_driver(spec: &mut Value) {
     fill(spec, "attachRequired", true);
     for name in [
@@ -102,7 +102,7 @@ fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Tokens for different audiences, each for a sensible time.
+/// Checks token requests: audiences are unique and lifetimes within bounds.
 fn check_tokens(tokens: &Place<'_, '_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for token in tokens.items() {
@@ -120,7 +120,7 @@ fn check_tokens(tokens: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// What decides where and how volumes are attached stays.
+/// Checks an update: the fields that decide how volumes are attached are immutable.
 fn check_change(change: &Change<'_>, errors: &mut Errors) {
     let (spec, live) = (change.new.field("spec"), change.live.field("spec"));
     let attach = spec.field("attachRequired").known_as("attachedRequired");

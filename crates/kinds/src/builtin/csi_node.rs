@@ -1,4 +1,4 @@
-//! CSI nodes: which storage drivers a node has.
+//! CSINode: the storage drivers installed on a node.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use crate::table::Column;
 
 const MAX_NODE_ID: usize = 256;
 
-/// What is particular to `csinodes`.
+/// The kind served as `csinodes`.
 pub static KIND: Kind = Kind {
     group: "storage.k8s.io",
     name: "CSINode",
@@ -62,7 +62,7 @@ fn check_node_id(id: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Texts name the driver instead of the key.
+/// Checks topology keys. As in Kubernetes, errors show the driver's name instead of the key.
 fn check_topology_keys(driver: &Place<'_, '_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for key in driver.field("topologyKeys").texts() {
@@ -77,7 +77,7 @@ fn check_topology_keys(driver: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Of a driver that stays, only the number of volumes may change.
+/// Checks an update: a driver is immutable except for its allocatable volume count.
 fn check_change(change: &Change<'_>, errors: &mut Errors) {
     let (spec, live) = (change.new.field("spec"), change.live.field("spec"));
     let (drivers, live) = (spec.field("drivers"), live.field("drivers"));

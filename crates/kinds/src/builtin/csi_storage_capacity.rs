@@ -1,4 +1,4 @@
-//! CSI storage capacities: how much room a class has somewhere.
+//! CSIStorageCapacity: the storage available for a class in one topology segment.
 
 use watchkeeper_meta::validation::dns1123_subdomain;
 
@@ -6,7 +6,7 @@ use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 
-/// What is particular to `csistoragecapacities`.
+/// The kind served as `csistoragecapacities`.
 pub static KIND: Kind = Kind {
     group: "storage.k8s.io",
     name: "CSIStorageCapacity",
@@ -39,7 +39,7 @@ fn check(capacity: &Place<'_, '_>, errors: &mut Errors) {
         .must_not_be_negative_quantity(errors);
 }
 
-/// The capacity may change, not what it is the capacity of.
+/// Checks an update: the storage class and the topology are immutable.
 fn check_change(change: &Change<'_>, errors: &mut Errors) {
     let (topology, live) = (change.new.field("nodeTopology"), change.live.field("nodeTopology"));
     topology.must_stay(&live, errors);

@@ -1,5 +1,4 @@
-//! Definitions of custom kinds: what they may say, and what the server adds to them. What comes of a definition that is
-//! in order is in [`custom`](crate::custom).
+//! CustomResourceDefinition: validation and defaults. [`custom`](crate::custom) compiles valid definitions.
 
 pub(crate) mod approval;
 mod patterns;
@@ -18,7 +17,7 @@ use crate::rules::webhook_client;
 use crate::table::Column;
 use crate::table::cells::{condition, joined, list_of, plain};
 
-/// What is particular to `customresourcedefinitions`.
+/// The kind served as `customresourcedefinitions`.
 pub static KIND: Kind = Kind {
     group: "apiextensions.k8s.io",
     name: "CustomResourceDefinition",
@@ -56,7 +55,7 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-/// Tells of formats that nobody knows, unless they were there before.
+/// Warns about unrecognized formats, except those the live definition already has.
 fn warn_of_formats(definition: &Value, live: Option<&Value>, warnings: &Warnings) {
     let named = |definition: &Value| -> Vec<String> {
         let mut found = Vec::new();
@@ -89,14 +88,14 @@ fn default(definition: &mut Value) {
     }
 }
 
-/// The version that objects will be stored in is the first that they have ever been stored in.
+/// Records the storage version in `status.storedVersions`.
 fn prepare_for_create(definition: &mut Value) {
     if let Some(version) = storage_version(definition) {
         definition["status"] = json!({"storedVersions": [version]});
     }
 }
 
-/// A version that objects may be stored in stays known until somebody says that none is any longer.
+/// Adds the storage version to `status.storedVersions`. Versions leave that list only by an explicit status write.
 fn prepare_for_update(part: Part, definition: &mut Value, _: &Value, _: &str) {
     let Some(version) = storage_version(definition).filter(|_| part != Part::Status) else {
         return;
@@ -131,7 +130,7 @@ fn check(definition: &Place<'_, '_>, errors: &mut Errors) {
     approval::check(definition, errors);
 }
 
-/// A definition is called by what it defines. Of one that is there, neither can change.
+/// Checks that the name is `<plural>.<group>`. Both are immutable.
 fn check_name(definition: &Place<'_, '_>, errors: &mut Errors) {
     let spec = definition.field("spec");
     let (plural, group) = (spec.field("names").field("plural").text(), spec.field("group").text());
@@ -225,7 +224,7 @@ fn check_conversion(conversion: &Place<'_, '_>, errors: &mut Errors) {
         "Webhook" => {
             let config = webhook.field("clientConfig");
             let versions = webhook.field("conversionReviewVersions");
-            // Both stood beside the strategy once, and are still said to.
+            // Errors name the v1beta1 fields, as in Kubernetes.
             let client = conversion.field("webhookClientConfig");
             match config.is_set() {
                 true => webhook_client::check(&client.with_value(config.value()), errors),
@@ -263,7 +262,7 @@ fn check_stored_versions(definition: &Place<'_, '_>, errors: &mut Errors) {
     }
     let texts: Vec<&str> = stored.texts().collect();
     let storage = versions().filter(|it| it["storage"] == true);
-    // Of several, Kubernetes asks for the last.
+    // If several versions are marked as storage, Kubernetes checks the last.
     if let Some(name) = storage.filter_map(|it| it["name"].as_str()).next_back()
         && !texts.contains(&name)
     {

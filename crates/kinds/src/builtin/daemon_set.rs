@@ -1,4 +1,4 @@
-//! Daemon sets: a pod on every node.
+//! DaemonSet: runs a pod on every node.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::FieldErrorKind;
@@ -15,7 +15,7 @@ use crate::table::Column;
 use crate::table::cells::{containers, label_pairs, selector};
 use crate::{Part, metadata};
 
-/// Counts the states of the template. It is a field that is no longer shown, except in this annotation.
+/// Counts the changes of the template. v1 has no field for it, only this annotation.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 const COUNTS: Counts = Counts {
@@ -34,7 +34,7 @@ const COUNTS: Counts = Counts {
     ready: "",
 };
 
-/// What is particular to `daemonsets`.
+/// The kind served as `daemonsets`.
 pub static KIND: Kind = Kind {
     group: "apps",
     name: "DaemonSet",
@@ -82,7 +82,7 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-/// Takes the annotation from metadata that is shown alone.
+/// Removes the template generation annotation from metadata-only answers.
 fn drop_annotation(metadata: &mut Value) {
     let Some(metadata) = metadata.as_object_mut() else {
         return;

@@ -1,4 +1,4 @@
-//! Deployments: replica sets that follow each other.
+//! Deployment: rolls out replica sets.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::FieldErrorKind;
@@ -15,7 +15,7 @@ use crate::rules::workloads::{KEPT_REVISIONS, check_same_selector, default_templ
 use crate::table::Column;
 use crate::table::cells::{containers, ready_of_replicas, selector};
 
-/// How many pods more, or fewer, there may be while old ones are replaced.
+/// The default of `maxSurge` and `maxUnavailable`.
 const QUARTER: &str = "25%";
 
 const COUNTS: Counts = Counts {
@@ -32,7 +32,7 @@ const COUNTS: Counts = Counts {
     ready: "readyReplicas",
 };
 
-/// What is particular to `deployments`.
+/// The kind served as `deployments`.
 pub static KIND: Kind = Kind {
     group: "apps",
     name: "Deployment",
@@ -77,7 +77,7 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-/// Annotations are copied to replica sets, so that a change of them is one of what is wanted, too.
+/// Increments the generation when annotations change, because they are copied to replica sets.
 fn count_annotations(deployment: &mut Value, live: &Value) {
     if deployment["metadata"].get("annotations") != live["metadata"].get("annotations") {
         let generation = live["metadata"]["generation"].as_i64().unwrap_or_default();

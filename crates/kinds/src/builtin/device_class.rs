@@ -1,4 +1,4 @@
-//! Device classes: what kind of devices can be claimed.
+//! DeviceClass: selects and configures devices that can be claimed.
 
 use watchkeeper_meta::validation::NameRule;
 
@@ -9,7 +9,7 @@ use crate::rules::place::{Errors, Place};
 use crate::rules::resource_names::is_extended;
 use crate::table::Column;
 
-/// What is particular to `deviceclasses`.
+/// The kind served as `deviceclasses`.
 pub static KIND: Kind = Kind {
     group: "resource.k8s.io",
     name: "DeviceClass",
@@ -39,7 +39,7 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-/// Of a class that is there, a list that stays as it is has been looked at.
+/// Checks a spec. Lists that are unchanged from `live` are not validated again.
 fn check(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, errors: &mut Errors) {
     let age = |name: &str| match live {
         Some(live) if live.field(name).value() == spec.field(name).value() => Age::Stored,

@@ -1,4 +1,4 @@
-//! Device taint rules: devices that are not to be used.
+//! DeviceTaintRule: taints devices so that they are not allocated.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use crate::table::Column;
 
 const MAX_CONDITIONS: usize = 8;
 
-/// What is particular to `devicetaintrules`.
+/// The kind served as `devicetaintrules`.
 pub static KIND: Kind = Kind {
     group: "resource.k8s.io",
     name: "DeviceTaintRule",

@@ -1,4 +1,4 @@
-//! Endpoint slices: where the pods behind a service can be reached, in pieces.
+//! EndpointSlice: a part of the network endpoints of a service.
 
 use std::collections::HashSet;
 
@@ -20,7 +20,7 @@ const MAX_TOPOLOGY_LABELS: usize = 16;
 const MAX_HINTS: usize = 8;
 const ADDRESS_TYPES: &[&str] = &["FQDN", "IPv4", "IPv6"];
 
-/// What is particular to `endpointslices`.
+/// The kind served as `endpointslices`.
 pub static KIND: Kind = Kind {
     group: "discovery.k8s.io",
     name: "EndpointSlice",
@@ -101,7 +101,7 @@ fn check_endpoint(endpoint: &Place<'_, '_>, kind: &str, errors: &mut Errors) {
     check_hints(&endpoint.field("hints"), errors);
 }
 
-/// An address of the family that all of a slice have.
+/// Checks that an address belongs to the slice's address type.
 fn check_address_of(address: &Place<'_, '_>, kind: &str, errors: &mut Errors) {
     let Some(parsed) = address.must_be_ip(errors) else {
         return;

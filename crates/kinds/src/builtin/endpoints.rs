@@ -1,4 +1,4 @@
-//! Where the pods behind a service can be reached: endpoints, and the slices that replace them.
+//! Endpoints: the addresses of a service's pods. Superseded by EndpointSlice.
 
 
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::{NONE, list_of, plain, some_of, text_at};
 
-/// What is particular to `endpoints`.
+/// The kind served as `endpoints`.
 pub static KIND: Kind = Kind {
     group: "",
     name: "Endpoints",
@@ -70,7 +70,7 @@ fn check_address(address: &Place<'_, '_>, errors: &mut Errors) {
     check_reachable(&ip, errors);
 }
 
-/// Two checks of Kubernetes stumble over a text that is no address.
+/// Checks that an endpoint's IP address is not local. For an unparsable one, Kubernetes reports a second error here.
 pub(crate) fn check_reachable(ip: &Place<'_, '_>, errors: &mut Errors) {
     match parse_ip(ip.text()) {
         Ok(address) => check_not_local(ip, address, errors),

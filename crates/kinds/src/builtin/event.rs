@@ -1,4 +1,4 @@
-//! Events, in both versions. Core events without an exact time are checked as leniently as they ever were.
+//! Event, in both versions. Core events without `eventTime` get the lenient validation of older releases.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::table::Column;
 use crate::table::cells::{either, or, text_at};
 use crate::table::human::age;
 
-/// An hour, as Kubernetes: events are news, not state.
+/// One hour, as in Kubernetes.
 pub(crate) const TTL: Duration = Duration::from_secs(3600);
 
 const MAX_TEXT: usize = 128;
 const MAX_NOTE: usize = 1024;
 
-/// What is particular to `events`.
+/// The kind served as `events`.
 pub static KIND: Kind = Kind {
     group: "",
     name: "Event",
@@ -75,7 +75,7 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-/// Where a version keeps what both have.
+/// The field names of a version.
 pub(crate) struct Names {
     object: &'static str,
     note: &'static str,
@@ -93,22 +93,22 @@ pub(crate) const EVENTS_NAMES: Names = Names {
     controller: "reportingController",
 };
 
-/// How errors show a field that must not change.
+/// The form in which errors show an immutable field.
 #[derive(Clone, Copy)]
 enum Shown {
-    /// As a text; one that is not set is empty.
+    /// A string; empty if not set.
     Text,
-    /// As a number; one that is not set is zero.
+    /// A number; zero if not set.
     Number,
     /// As JSON.
     Json,
-    /// As a struct of Go.
+    /// A Go struct.
     Struct(&'static str),
-    /// As a struct of Go, or as null if it is not set.
+    /// A Go struct, or null if not set.
     Pointer(&'static str),
 }
 
-/// What does not change after the first write, the name errors call it by, and how they show it.
+/// The immutable fields: the path, the name errors use, and the form in which they show the value.
 const FROZEN: &[(&str, &str, Shown)] = &[
     ("regarding", "involvedObject", Shown::Struct("ObjectReference")),
     ("reason", "reason", Shown::Text),
@@ -149,7 +149,7 @@ pub(crate) fn check_leniently(event: &Place<'_, '_>, names: &Names, errors: &mut
     errors.extend(reasons.map(|why| place.invalid_for(namespace, why)));
 }
 
-/// An event with an exact time says who reports what.
+/// Checks an event that has an `eventTime`: reporter, action and reason are required.
 fn check_exactly(event: &Place<'_, '_>, names: &Names, errors: &mut Errors) {
     let controller = event.field(names.controller).known_as("reportingController");
     controller.must_be_set(errors);
@@ -170,7 +170,7 @@ fn check_length(text: &Place<'_, '_>, max: usize, errors: &mut Errors) {
     }
 }
 
-/// What a new event of the newer version must say, and what it leaves to the older.
+/// Checks a new `events.k8s.io/v1` event: the new fields are required, and the deprecated ones must be unset.
 pub(crate) fn check_strictly(event: &Place<'_, '_>, errors: &mut Errors) {
     check_series(event, errors);
     let time = event.field("eventTime");
@@ -284,7 +284,7 @@ pub(crate) fn count(event: &Value) -> i64 {
     times.filter(|times| *times > 0).unwrap_or(1)
 }
 
-/// The names that differ between `events.k8s.io` and core events.
+/// The field names that differ: in `events.k8s.io`, and in core events.
 const EVENT_NAMES: &[(&str, &str)] = &[
     ("regarding", "involvedObject"),
     ("note", "message"),
@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_the_same_after_the_way_to_the_store_and_back() {
+    fn an_event_survives_conversion_to_the_stored_version_and_back() {
         let served = json!({"regarding": {"name": "p"}, "note": "hello", "type": "Normal"});
         let stored = (CONVERSION.to_stored)(served.clone());
         assert_eq!(stored["message"], "hello");

@@ -1,17 +1,17 @@
-//! Events as `events.k8s.io/v1` has them; they are stored as core events.
+//! Event in `events.k8s.io/v1`, stored as a core event.
 
 use crate::builtin::event::{COLUMNS, CONVERSION, EVENTS_NAMES, TTL, check_change, check_leniently, check_strictly};
 use crate::fields::Selectable;
 use crate::kind::{Hooks, Kind, PLAIN};
 
-/// What is particular to `events`.
+/// The kind served as `events`.
 pub static KIND: Kind = Kind {
     group: "events.k8s.io",
     name: "Event",
     plural: "events",
     ttl: Some(TTL),
     conversion: Some(&CONVERSION),
-    // Both versions are checked as the older one.
+    // Kubernetes validates both versions as the internal one, whose errors name the core group.
     error_group: Some(""),
     creates_on_update: true,
     garbage_collected: false,

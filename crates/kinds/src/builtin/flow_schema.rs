@@ -1,4 +1,4 @@
-//! Flow schemas: which requests belong to which priority level.
+//! FlowSchema: assigns requests to priority levels.
 
 pub(crate) mod suggested;
 
@@ -15,7 +15,7 @@ use crate::table::Column;
 use crate::table::cells::{condition, or};
 
 const MAX_PRECEDENCE: i64 = 10_000;
-/// The schema that comes before all others.
+/// The only schema that may have the first precedence.
 const EXEMPT: &str = "exempt";
 const DISTINGUISHERS: &[&str] = &["ByNamespace", "ByUser"];
 const VERBS: &[&str] = &[
@@ -23,7 +23,7 @@ const VERBS: &[&str] = &[
 ];
 const SUBJECTS: &[&str] = &["Group", "ServiceAccount", "User"];
 
-/// What is particular to `flowschemas`.
+/// The kind served as `flowschemas`.
 pub static KIND: Kind = Kind {
     group: "flowcontrol.apiserver.k8s.io",
     name: "FlowSchema",
@@ -87,7 +87,7 @@ fn check(spec: &Place<'_, '_>, name: &str, errors: &mut Errors) {
         .for_each(|rule| check_rule(&rule, errors));
 }
 
-/// Who is meant, and which requests of theirs.
+/// Checks a rule: its subjects, and the requests it matches.
 fn check_rule(rule: &Place<'_, '_>, errors: &mut Errors) {
     let subjects = rule.field("subjects");
     if subjects.len() == 0 {
@@ -103,7 +103,7 @@ fn check_rule(rule: &Place<'_, '_>, errors: &mut Errors) {
     urls.items().for_each(|rule| check_urls(&rule, errors));
 }
 
-/// A subject has the field of its kind, and no other.
+/// Checks that a subject sets the field of its kind and no other.
 fn check_subject(subject: &Place<'_, '_>, errors: &mut Errors) {
     let kind = subject.field("kind");
     let fields = [("serviceAccount", "ServiceAccount"), ("user", "User"), ("group", "Group")];
@@ -177,7 +177,7 @@ fn check_verbs(verbs: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Whether a list says that it means everything; then it must not say more.
+/// Returns true if a list contains `*`, and checks that it then contains nothing else.
 fn check_wildcard(list: &Place<'_, '_>, others: &str, errors: &mut Errors) -> bool {
     let has_all = list.texts().any(|text| text == "*");
     if has_all && list.len() > 1 {

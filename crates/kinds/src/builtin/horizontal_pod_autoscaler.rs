@@ -1,4 +1,4 @@
-//! Horizontal pod autoscalers, in both versions.
+//! HorizontalPodAutoscaler, in both versions.
 
 mod conversion;
 mod table;
@@ -17,12 +17,12 @@ use crate::table::Column;
 use crate::table::cells::{or, plain};
 use self::conversion::METRICS_ANNOTATION;
 
-/// What a pod may use of its CPU request before more pods are made, in percent.
+/// The default target utilization of the CPU request, in percent.
 const CPU_UTILIZATION: i64 = 80;
 const MAX_PERIOD_SECONDS: i64 = 1800;
 const MAX_WINDOW_SECONDS: i64 = 3600;
 
-/// Each type of metric, and the field that says more of it, in the order in which Kubernetes looks for them.
+/// The types of metrics and their fields, in the order in which Kubernetes checks them.
 const METRICS: &[(&str, &str)] = &[
     ("Object", "object"),
     ("External", "external"),
@@ -32,7 +32,7 @@ const METRICS: &[(&str, &str)] = &[
 ];
 const METRIC_TYPES: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
 
-/// What is particular to `horizontalpodautoscalers`.
+/// The kind served as `horizontalpodautoscalers`.
 pub static KIND: Kind = Kind {
     group: "autoscaling",
     name: "HorizontalPodAutoscaler",
@@ -114,8 +114,8 @@ fn default_behavior(behavior: &mut Value) {
     fill(&mut behavior["scaleUp"], "stabilizationWindowSeconds", 0);
 }
 
-/// The older version has one metric. It is the stored version that makes it what it is when nobody says, so that it
-/// belongs to nobody.
+/// Fills in the CPU target that `autoscaling/v1` shows. It comes from a default of the stored version, so no field
+/// manager owns it.
 fn fill_target(scaler: &mut Value) {
     let annotated = scaler["metadata"]["annotations"]
         .get(METRICS_ANNOTATION)
@@ -141,7 +141,7 @@ fn check(scaler: &Place<'_, '_>, errors: &mut Errors) {
     check_scales(&target, errors);
     let cpu = spec.field("targetCPUUtilizationPercentage");
     if cpu.is_set() && cpu.number() < 1 {
-        // Checked is what is stored, where this is the target of a metric.
+        // The stored version is checked, where the target is that of a metric.
         let path = FieldPath::from("spec.metrics[0].resource.target.averageUtilization");
         errors.push(FieldError::invalid(&path, cpu.number(), "must be greater than 0"));
     }
@@ -158,7 +158,7 @@ fn check(scaler: &Place<'_, '_>, errors: &mut Errors) {
     for direction in ["scaleUp", "scaleDown"] {
         check_rules(&behavior.field(direction), errors);
     }
-    // Said by the schema, and so after all else.
+    // Kubernetes checks this one by schema, so its error comes last.
     match max.number() {
         0 => errors.push(max.required("")),
         number if number < 1 => errors.push(max.invalid("must be greater than or equal to 1")),
@@ -166,7 +166,7 @@ fn check(scaler: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Checks what names an object of any kind.
+/// Checks a reference to an object of any kind.
 fn check_reference(object: &Place<'_, '_>, errors: &mut Errors) {
     for name in ["kind", "name"] {
         object.field(name).must_be_set_and_keep(path_segment_name, errors);
@@ -178,7 +178,7 @@ fn check_reference(object: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Of the kinds that have no group, one scales.
+/// Checks the scale target: in the core group, only ReplicationController can be scaled.
 fn check_scales(target: &Place<'_, '_>, errors: &mut Errors) {
     let version = target.field("apiVersion");
     let text = version.text();
@@ -189,7 +189,7 @@ fn check_scales(target: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Each type of metric has a field of its own, which must be there, and no other.
+/// Checks that a metric sets the field of its type and no other.
 fn check_metric(metric: &Place<'_, '_>, errors: &mut Errors) {
     let kind = metric.field("type");
     if kind.text().is_empty() {
@@ -255,7 +255,7 @@ fn check_resource(source: &Place<'_, '_>, is_of_container: bool, errors: &mut Er
     }
 }
 
-/// Which amounts a target of each kind has: at least one, and not any two.
+/// Checks the target of a metric: at least one amount, and only combinations that are allowed.
 fn check_amounts(source: &str, target: &Place<'_, '_>, errors: &mut Errors) {
     let utilization = target.field("averageUtilization");
     let (value, average) = (target.field("value"), target.field("averageValue"));
@@ -310,7 +310,7 @@ fn check_metric_target(target: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// How quickly the number of pods may change in one direction.
+/// Checks the scaling rules of one direction.
 fn check_rules(rules: &Place<'_, '_>, errors: &mut Errors) {
     if !rules.is_set() {
         return;

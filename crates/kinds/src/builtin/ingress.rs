@@ -1,4 +1,4 @@
-//! Ingresses and their classes.
+//! Ingress: routes HTTP from outside the cluster to services.
 
 use std::net::IpAddr;
 
@@ -13,11 +13,11 @@ use crate::rules::place::{Errors, Place};
 use crate::table::cells::{list_of, load_balancer, some_of, text_at};
 use crate::table::{Column, Row};
 
-/// How the class was named before there was a field for it.
+/// The deprecated way to name the class.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
 
-/// What is particular to `ingresses`.
+/// The kind served as `ingresses`.
 pub static KIND: Kind = Kind {
     group: "networking.k8s.io",
     name: "Ingress",
@@ -61,14 +61,14 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-/// The class has one name, however it is named.
+/// Checks that the deprecated annotation agrees with `ingressClassName`.
 fn check_class_annotation(ingress: &Place<'_, '_>, errors: &mut Errors) {
     let annotation = ingress.value()["metadata"]["annotations"][CLASS_ANNOTATION].as_str();
     let class = ingress.value()["spec"]["ingressClassName"].as_str();
     if let (Some(annotation), Some(class)) = (annotation, class)
         && annotation != class
     {
-        // Kubernetes leaves the metadata out of the path.
+        // The path of the error lacks `metadata`, as in Kubernetes.
         let path = FieldPath::new("annotations").child(CLASS_ANNOTATION);
         let why = "must match `ingressClassName` when both are specified";
         errors.push(FieldError::invalid(&path, annotation, why));
@@ -122,7 +122,7 @@ fn check_not_ip(host: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// A host, or all hosts of a domain.
+/// Checks a host name, which may start with a wildcard.
 fn check_host(host: &Place<'_, '_>, errors: &mut Errors) {
     match host.text().contains('*') {
         true => host.must_keep(wildcard_domain, errors),
@@ -199,7 +199,7 @@ fn check_service(backend: &Place<'_, '_>, service: &Place<'_, '_>, errors: &mut 
     }
 }
 
-/// Where an ingress can be reached.
+/// Checks one load balancer ingress point.
 fn check_point(point: &Place<'_, '_>, errors: &mut Errors) {
     let (ip, host) = (point.field("ip"), point.field("hostname"));
     if !ip.text().is_empty() {

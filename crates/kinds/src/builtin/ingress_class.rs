@@ -1,4 +1,4 @@
-//! Ingress classes: which controller serves an ingress.
+//! IngressClass: selects the controller that serves an ingress.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::dns1123_label;
@@ -14,7 +14,7 @@ use crate::table::cells::{NONE, text_at};
 const MAX_CONTROLLER_LENGTH: usize = 250;
 const SCOPES: &[&str] = &["Cluster", "Namespace"];
 
-/// What is particular to `ingressclasses`.
+/// The kind served as `ingressclasses`.
 pub static KIND: Kind = Kind {
     group: "networking.k8s.io",
     name: "IngressClass",

@@ -1,4 +1,4 @@
-//! IP addresses: each cluster address that is taken.
+//! IPAddress: an allocated cluster IP.
 
 use serde_json::json;
 use watchkeeper_meta::validation::{NameRule, dns1123_subdomain, path_segment_name};
@@ -9,7 +9,7 @@ use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::reference;
 
-/// What is particular to `ipaddresses`.
+/// The kind served as `ipaddresses`.
 pub static KIND: Kind = Kind {
     group: "networking.k8s.io",
     name: "IPAddress",
@@ -35,7 +35,7 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-/// An address is called by itself, spelled as Go would.
+/// Checks that the name is an address in Go's canonical form.
 fn check_name(name: &str) -> Vec<String> {
     match parse_ip(name) {
         Err(why) => vec![why.to_owned()],
@@ -46,13 +46,13 @@ fn check_name(name: &str) -> Vec<String> {
     }
 }
 
-/// Whoever has the address, an object of any kind.
+/// Checks the reference to the object that owns the address.
 fn check_parent(parent: &Place<'_, '_>, errors: &mut Errors) {
     if !parent.is_set() {
         errors.push(parent.required(""));
         return;
     }
-    // Services have no group.
+    // The group is empty for services.
     parent.field("group").may_keep(dns1123_subdomain, errors);
     for name in ["resource", "name"] {
         parent.field(name).must_be_set_and_keep(path_segment_name, errors);

@@ -1,4 +1,4 @@
-//! Jobs: pods that end.
+//! Job: runs pods to completion.
 
 mod policies;
 
@@ -20,16 +20,16 @@ use crate::table::human::duration;
 use crate::{Part, metadata};
 use self::policies::{check_failure_policy, check_success_policy};
 
-/// The job's own uid, on its pods and in its selector.
+/// The label with the job's uid, on its pods and in its selector.
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 
-/// The most pods that can run at once where each has an index, and the most that can fail.
+/// The largest `parallelism` and `maxFailedIndexes` of an indexed job.
 const MAX_INDEXES: i64 = 100_000;
-/// The same where every index is tried again on its own, and there are more than the above.
+/// The same limits if there are more completions than that and each index has its own backoff limit.
 const MAX_INDEXES_WITH_RETRIES: i64 = 10_000;
 const MAX_MANAGER: usize = 63;
 
-/// What is particular to `jobs`.
+/// The kind served as `jobs`.
 pub static KIND: Kind = Kind {
     group: "batch",
     name: "Job",
@@ -72,7 +72,7 @@ const HOOKS: Hooks = Hooks {
         if job["spec"]["manualSelector"] != true {
             select_own_pods(job);
         }
-        // Kubernetes defaults once more when it reads what it has stored.
+        // Kubernetes applies defaults again when it reads a stored object.
         label_as_its_pods(job);
     },
     check: |job, errors| check(&job.field("spec"), errors),
@@ -88,7 +88,7 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-/// A job without labels has those of its pods.
+/// Copies the template's labels to a job without labels.
 fn label_as_its_pods(job: &mut Value) {
     let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     if labels.is_object() {
@@ -127,7 +127,7 @@ fn default_failure_rule(rule: &mut Value) {
     }
 }
 
-/// Marks the job's pods with its name and uid, each under its old and its new label, and selects them by uid.
+/// Labels the job's pods with its name and uid, each under the old and the new key, and selects them by uid.
 fn select_own_pods(job: &mut Value) {
     let uid = metadata::text(job, "uid").to_owned();
     let name = metadata::text(job, "name").to_owned();
@@ -208,7 +208,7 @@ fn check_completion(spec: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// What can be counted where each pod has an index.
+/// Checks the counts of an indexed job.
 fn check_indexes(spec: &Place<'_, '_>, errors: &mut Errors) {
     let (parallelism, completions) = (spec.field("parallelism"), spec.field("completions"));
     let failures = spec.field("maxFailedIndexes");
@@ -243,7 +243,7 @@ fn check_indexes(spec: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// When a pod that ends is replaced.
+/// Checks `podReplacementPolicy`.
 fn check_replacement(spec: &Place<'_, '_>, errors: &mut Errors) {
     let allowed: &[&str] = match spec.field("podFailurePolicy").is_set() {
         true => &["Failed"],
@@ -252,7 +252,7 @@ fn check_replacement(spec: &Place<'_, '_>, errors: &mut Errors) {
     spec.field("podReplacementPolicy").may_be_one_of(allowed, errors);
 }
 
-/// A job that leaves its selector to the server has exactly the server's.
+/// Checks that the selector is the generated one, unless `manualSelector` is set.
 fn check_own_selector(job: &Place<'_, '_>, errors: &mut Errors) {
     let spec = job.field("spec");
     let selector = spec.field("selector");
@@ -263,12 +263,12 @@ fn check_own_selector(job: &Place<'_, '_>, errors: &mut Errors) {
     let own = json!({"matchLabels": {CONTROLLER_UID: uid}});
     let old = json!({"matchLabels": {"controller-uid": uid}});
     if *selector.value() != own && *selector.value() != old {
-        // Kubernetes looks at this before all else.
+        // Kubernetes reports this error before all others.
         errors.push_first(selector.invalid("`selector` not auto-generated"));
     }
 }
 
-/// Pods of a job with indexes are called by them, and the longest name must fit.
+/// Checks that the host name of the pod with the highest index is a valid DNS label.
 fn check_host_name(job: &Place<'_, '_>, errors: &mut Errors) {
     let (metadata, spec) = (job.field("metadata"), job.field("spec"));
     let (name, completions) = (metadata.field("name"), spec.field("completions").number());
@@ -302,7 +302,7 @@ fn check_change(change: &Change<'_>, errors: &mut Errors) {
     }
 }
 
-/// Only a job that counts by index can be asked for another number of completions, and then for as many pods.
+/// Checks a change of `completions`: only indexed jobs allow it, and `parallelism` must change to the same value.
 fn check_completions(new: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let (completions, before) = (new.field("completions"), live.field("completions"));
     if new.field("completionMode").text() != "Indexed" {
@@ -315,7 +315,7 @@ fn check_completions(new: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Err
     }
 }
 
-/// A suspended job that never ran may still be told where to run.
+/// Checks that the template is unchanged. A suspended job that never started may change its scheduling directives.
 fn check_same_template(change: &Change<'_>, errors: &mut Errors) {
     let live = change.live.value();
     let is_waiting = live["spec"]["suspend"] == true && live["status"].get("startTime").is_none();
@@ -333,7 +333,7 @@ fn check_same_template(change: &Change<'_>, errors: &mut Errors) {
     }
 }
 
-/// Takes out what says where pods run.
+/// Removes the scheduling directives.
 fn drop_scheduling(template: &mut Value) {
     let drop = |object: Option<&mut Value>, names: &[&str]| {
         if let Some(fields) = object.and_then(Value::as_object_mut) {
@@ -351,7 +351,7 @@ fn drop_scheduling(template: &mut Value) {
     drop(template.get_mut("metadata"), &["annotations", "labels"]);
 }
 
-/// A job is complete or has failed, and what was counted once stays counted.
+/// Checks a status: terminal conditions exclude each other, and counters do not decrease.
 fn check_status(change: &Change<'_>, errors: &mut Errors) {
     let (status, live) = (change.new.field("status"), change.live.field("status"));
     for name in ["active", "succeeded", "failed", "ready", "terminating"] {
@@ -386,7 +386,7 @@ fn check_status(change: &Change<'_>, errors: &mut Errors) {
     }
 }
 
-/// A job that has ended does not begin again.
+/// Checks that terminal conditions are not revoked.
 fn check_terminal_conditions(new: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let is_true = |conditions: &Place<'_, '_>, kind: &str| {
         let is = |condition: Place<'_, '_>| {

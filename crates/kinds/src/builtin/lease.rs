@@ -1,4 +1,4 @@
-//! Leases: who leads, and for how long.
+//! Lease: the holder of a lock, and for how long.
 
 use serde_json::json;
 use watchkeeper_meta::validation::{FinalizerRule, qualified_name};
@@ -7,10 +7,10 @@ use crate::kind::{Hooks, Kind, PLAIN};
 use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 
-/// How Kubernetes itself picks a leader.
+/// The strategies of coordinated leader election.
 const STRATEGIES: &[&str] = &["OldestEmulationVersion"];
 
-/// What is particular to `leases`.
+/// The kind served as `leases`.
 pub static KIND: Kind = Kind {
     group: "coordination.k8s.io",
     name: "Lease",
@@ -43,7 +43,7 @@ fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     spec.field("leaseTransitions").must_not_be_negative(errors);
     let strategy = spec.field("strategy");
     if strategy.is_set() {
-        // The texts name the field twice.
+        // Kubernetes' errors repeat the field in the path.
         let twice = strategy.field("strategy").with_value(strategy.value());
         match strategy.text().contains('/') {
             true => twice.must_keep(qualified_name, errors),

@@ -1,4 +1,4 @@
-//! Limit ranges: what one pod, container or claim may ask for.
+//! LimitRange: bounds on the resources of a single pod, container or claim.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -14,11 +14,11 @@ use crate::rules::resource_names::{can_be_shared, check_container_name, check_na
 use crate::table::Column;
 use crate::{metadata, names};
 
-/// What a limit says of an amount.
+/// The bounds that a limit sets per resource.
 const BOUNDS: &[&str] = &["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
 const TYPES: &[&str] = &["Pod", "Container", "PersistentVolumeClaim"];
 
-/// What is particular to `limitranges`.
+/// The kind served as `limitranges`.
 pub static KIND: Kind = Kind {
     group: "",
     name: "LimitRange",
@@ -40,13 +40,13 @@ const HOOKS: Hooks = Hooks {
             return;
         };
         for limit in items_mut(spec, "limits").filter(|limit| limit["type"] == "Container") {
-            // What is not said follows from what is, in this order.
+            // Each bound defaults to a related one; the order matters.
             inherit(limit, "max", "default");
             inherit(limit, "default", "defaultRequest");
             inherit(limit, "min", "defaultRequest");
         }
     },
-    // One without a name gets one that nobody else has.
+    // An object without a name gets a generated one.
     prepare_for_create: |range| {
         let metadata = metadata::of(range);
         if metadata.get("name").is_none_or(|name| name == "") {
@@ -132,13 +132,13 @@ fn amount(limit: &Place<'_, '_>, bound: &str, name: &str) -> Option<Quantity> {
     counts.then(|| quantity(amount))
 }
 
-/// Two bounds of which one must not be above the other.
+/// Two bounds that must be in order.
 struct Order {
     low: &'static str,
     high: &'static str,
-    /// What texts call them.
+    /// Their names in errors.
     words: (&'static str, &'static str),
-    /// Where the error is, and whether it shows the lower of the two.
+    /// The bound that the error names; the flag selects the lower one as the value shown.
     at: &'static str,
     shows_low: bool,
 }
@@ -219,7 +219,7 @@ fn check_ratio(limit: &Place<'_, '_>, name: &str, errors: &mut Errors) {
     }
 }
 
-/// Of what cannot be shared, a container gets what it asks for.
+/// Checks a resource that cannot be overcommitted: request and limit must be equal.
 fn check_shared(limit: &Place<'_, '_>, name: &str, errors: &mut Errors) {
     let amounts = (
         amount(limit, "default", name),

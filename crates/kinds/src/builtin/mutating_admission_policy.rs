@@ -1,4 +1,4 @@
-//! Policies that change writes, in expressions.
+//! MutatingAdmissionPolicy: mutates objects on admission by CEL expressions.
 
 use serde_json::json;
 use watchkeeper_cel::Type;
@@ -15,7 +15,7 @@ use crate::table::cells::param_kind;
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "UPDATE"];
 const PATCH_TYPES: &[&str] = &["ApplyConfiguration", "JSONPatch"];
 
-/// What is particular to `mutatingadmissionpolicies`.
+/// The kind served as `mutatingadmissionpolicies`.
 pub static KIND: Kind = Kind {
     group: "admissionregistration.k8s.io",
     name: "MutatingAdmissionPolicy",
@@ -57,7 +57,8 @@ fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
         .must_be_one_of(&["IfNeeded", "Never"], errors);
 }
 
-/// Nothing can be changed about what goes. Texts do not say which operation they mean.
+/// Rejects `DELETE`, where there is no object to mutate. As in Kubernetes, errors do not give the index of the
+/// operation.
 fn check_operations(spec: &Place<'_, '_>, errors: &mut Errors) {
     let constraints = spec.field("matchConstraints");
     let rules = constraints.field("resourceRules");
@@ -89,7 +90,7 @@ fn check_mutation(mutation: &Place<'_, '_>, environments: &Environments, errors:
     }
 }
 
-/// Checks an expression that makes a patch.
+/// Checks the expression of a patch.
 fn check_patch(expression: &Place<'_, '_>, wanted: Type, environments: &Environments, errors: &mut Errors) {
     match expression.text().trim() {
         "" => errors.push(expression.required("expression is not specified")),

@@ -1,11 +1,11 @@
-//! Where a mutating policy is in force.
+//! MutatingAdmissionPolicyBinding: puts a mutating policy into force.
 
 use watchkeeper_meta::validation::FinalizerRule;
 
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::admission::{BINDING_COLUMNS, check_binding, default_binding};
 
-/// What is particular to `mutatingadmissionpolicybindings`.
+/// The kind served as `mutatingadmissionpolicybindings`.
 pub static KIND: Kind = Kind {
     group: "admissionregistration.k8s.io",
     name: "MutatingAdmissionPolicyBinding",

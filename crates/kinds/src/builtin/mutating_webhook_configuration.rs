@@ -1,4 +1,4 @@
-//! Webhooks that change writes.
+//! MutatingWebhookConfiguration: webhooks that mutate objects on admission.
 
 use watchkeeper_meta::validation::FinalizerRule;
 
@@ -7,7 +7,7 @@ use crate::rules::admission::{check_webhooks, default_webhook};
 use crate::rules::defaulting::{fill, items_mut};
 use crate::table::Column;
 
-/// What is particular to `mutatingwebhookconfigurations`.
+/// The kind served as `mutatingwebhookconfigurations`.
 pub static KIND: Kind = Kind {
     group: "admissionregistration.k8s.io",
     name: "MutatingWebhookConfiguration",

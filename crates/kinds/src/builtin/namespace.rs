@@ -1,4 +1,4 @@
-//! Namespaces: a label with their own name, and a finalizer until they are empty.
+//! Namespace: labelled with its own name, and deleted only after its content is.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::{NameRule, qualified_name};
@@ -10,23 +10,23 @@ use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::{Part, metadata};
 
-/// The label that lets selectors name a namespace.
+/// The label by which selectors match a namespace's name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// Finalizers without a domain.
+/// The finalizers that need no domain.
 const FINALIZERS: &[&str] = &["foregroundDeletion", "kubernetes", "orphan"];
 
-/// Namespaces that a cluster cannot do without.
-const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
+/// Namespaces that cannot be deleted.
+const UNDELETABLE: &[&str] = &["default", "kube-system", "kube-public"];
 
-/// What is particular to `namespaces`.
+/// The kind served as `namespaces`.
 pub static KIND: Kind = Kind {
     group: "",
     name: "Namespace",
     plural: "namespaces",
     names: NameRule::Dns1123Label,
     delete_returns_object: true,
-    undeletable: |name| IMMORTAL.contains(&name).then_some("this namespace may not be deleted"),
+    undeletable: |name| UNDELETABLE.contains(&name).then_some("this namespace may not be deleted"),
     finalizers_in_spec: true,
     columns: COLUMNS,
     selectable: Some(SELECTABLE),
@@ -53,14 +53,14 @@ const HOOKS: Hooks = Hooks {
         finalizers.push(json!("kubernetes"));
         namespace["spec"]["finalizers"] = Value::Array(finalizers);
         namespace["status"] = json!({"phase": "Active"});
-        // A generated name was not known to the defaults.
+        // A generated name was not yet known when defaults were applied.
         label_with_name(namespace);
     },
     prepare_for_update: |part, namespace, live, _| {
         if part == Part::Status {
             fill_empty(&mut namespace["status"], "phase", "Active");
         }
-        // Only the finalize subresource changes these.
+        // Only the `/finalize` subresource changes the finalizers.
         if part != Part::Finalize {
             namespace["spec"]["finalizers"] = live["spec"]["finalizers"].clone();
         }
@@ -73,7 +73,7 @@ const HOOKS: Hooks = Hooks {
     check_new: |namespace, errors| {
         let spec = namespace.field("spec");
         let list = spec.field("finalizers");
-        // Here the texts do not say which of them they mean.
+        // Errors do not give the index of the finalizer, as in Kubernetes.
         for name in list.items() {
             check_finalizer(&list.with_value(name.value()), errors);
         }
@@ -102,7 +102,7 @@ fn check_finalizer(name: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// A namespace is active until it is deleted, and terminating from then on. The texts write the field like Go.
+/// Checks the phase: active until the namespace is deleted, then terminating. Errors spell the field as Go does.
 fn check_phase(namespace: &Place<'_, '_>, errors: &mut Errors) {
     let metadata = namespace.field("metadata");
     let is_deleted = metadata.field("deletionTimestamp").is_set();
@@ -118,7 +118,7 @@ fn check_phase(namespace: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Checks the labels that say what a namespace's pods may do.
+/// Checks the pod security labels.
 fn check_pod_security(labels: &Place<'_, '_>, errors: &mut Errors) {
     for (key, label) in labels.entries() {
         let Some(mode) = key.strip_prefix("pod-security.kubernetes.io/") else {

@@ -1,4 +1,4 @@
-//! Network policies: who may talk to whom.
+//! NetworkPolicy: the traffic that pods accept and send.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::table::cells::selector;
 const TYPES: &[&str] = &["Ingress", "Egress"];
 const PROTOCOLS: &[&str] = &["TCP", "UDP", "SCTP"];
 
-/// What is particular to `networkpolicies`.
+/// The kind served as `networkpolicies`.
 pub static KIND: Kind = Kind {
     group: "networking.k8s.io",
     name: "NetworkPolicy",

@@ -1,4 +1,4 @@
-//! Nodes: not ready until they say so.
+//! Node: tainted as not ready until its kubelet reports otherwise.
 
 use std::collections::HashSet;
 
@@ -14,17 +14,17 @@ use crate::rules::resource_names::check_amount;
 use crate::table::Column;
 use crate::table::cells::{NONE, condition, or, text_at};
 
-/// Keeps pods away from a node that has not reported itself ready.
+/// The taint of a node that has not reported itself ready.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// What is particular to `nodes`.
+/// The kind served as `nodes`.
 pub static KIND: Kind = Kind {
     group: "",
     name: "Node",
     plural: "nodes",
     storage_name: Some("minions"),
-    // Nodes report themselves, status and all, with their first write.
+    // A kubelet registers its node with the status in the create request.
     keeps_new_status: true,
     columns: COLUMNS,
     selectable: Some(SELECTABLE),
@@ -67,7 +67,7 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-/// The one range that older clients know is the first of all.
+/// Keeps `podCIDR` equal to the first of `podCIDRs`.
 fn sync_ranges(node: &mut Value) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (stated, first) = (text(&node["spec"]["podCIDR"]), text(&node["spec"]["podCIDRs"][0]));
@@ -78,7 +78,7 @@ fn sync_ranges(node: &mut Value) {
     }
 }
 
-/// A node that keeps nothing for itself gives pods all it has.
+/// Fills in `allocatable` from `capacity`.
 fn default_allocatable(node: &mut Value) {
     if let Some(capacity) = node["status"].get("capacity").cloned()
         && node["status"].get("allocatable").is_none()
@@ -99,7 +99,7 @@ fn taint_until_ready(node: &mut Value) {
     node["spec"]["taints"] = Value::Array(taints);
 }
 
-/// Kubernetes says `metadata` where it means `spec`.
+/// Checks the taints. Kubernetes' errors say `metadata.taints`, not `spec.taints`.
 fn check_taints(node: &Place<'_, '_>, errors: &mut Errors) {
     let metadata = node.field("metadata").with_value(node.field("spec").value());
     let mut seen = HashSet::new();
@@ -127,19 +127,19 @@ fn check_taint(taint: &Place<'_, '_>, errors: &mut Errors) {
     taint.field("effect").must_be_one_of(EFFECTS, errors);
 }
 
-/// What a node has, and what it gives to pods.
+/// Checks `capacity` and `allocatable`.
 fn check_amounts(status: &Place<'_, '_>, errors: &mut Errors) {
     for name in ["capacity", "allocatable"] {
         let amounts = status.field(name);
         for (resource, amount) in amounts.entries() {
-            // Here resources are fields for once.
+            // These paths name a resource as a field, not as a key.
             let amount = amounts.field(resource).with_value(amount.value());
             check_amount(resource, &amount, errors);
         }
     }
 }
 
-/// One range of each family.
+/// Checks the pod CIDRs: at most one per address family.
 fn check_ranges(ranges: &Place<'_, '_>, errors: &mut Errors) {
     let before = errors.len();
     let families: Vec<bool> = ranges
@@ -177,7 +177,7 @@ fn check_change(change: &Change<'_>, errors: &mut Errors) {
     check_provider(&spec.field("providerID"), &old.field("providerID"), errors);
 }
 
-/// What the cloud calls a node is said once. The texts do not show it.
+/// Checks that the provider ID is immutable once set. Errors do not show the value.
 fn check_provider(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors) {
     let what = match (old.text(), new.text()) {
         ("", _) => return,

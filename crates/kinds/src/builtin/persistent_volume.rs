@@ -1,4 +1,4 @@
-//! Persistent volumes: storage that is there.
+//! PersistentVolume: a piece of storage in the cluster.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::dns1123_subdomain;
@@ -17,7 +17,7 @@ use crate::{Part, Warnings};
 
 const RECLAIM_POLICIES: &[&str] = &["Delete", "Recycle", "Retain"];
 
-/// Sources in the order in which Kubernetes looks for them.
+/// The volume sources in the order in which Kubernetes checks them.
 const SOURCES: &[Source] = &[
     Source {
         name: "hostPath",
@@ -66,7 +66,7 @@ const SOURCES: &[Source] = &[
     },
 ];
 
-/// What is particular to `persistentvolumes`.
+/// The kind served as `persistentvolumes`.
 pub static KIND: Kind = Kind {
     group: "",
     name: "PersistentVolume",
@@ -148,7 +148,7 @@ fn warn(volume: &Value, warnings: &Warnings) {
     pod::warn_of_old_source(&spec, warnings);
 }
 
-/// Says since when a volume is in its phase.
+/// Records the time of the last phase transition.
 fn note_phase(volume: &mut Value, live: &Value, now: &str) {
     let phase = |object: &Value| object["status"]["phase"].clone();
     if !volume["status"].is_object() {
@@ -192,7 +192,7 @@ fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     check_attributes(spec, errors);
 }
 
-/// A volume that is described where it is attached: storage of a driver, with nothing about claims.
+/// Checks the volume that a VolumeAttachment describes inline: a CSI volume without anything about claims.
 pub(crate) fn check_inline(spec: &Place<'_, '_>, errors: &mut Errors) {
     const INLINE: &str = "in the context of inline volumes";
     for name in ["claimRef", "capacity"] {
@@ -302,7 +302,7 @@ fn check_change(change: &Change<'_>, errors: &mut Errors) {
     }
 }
 
-/// A source without the secret for growing, if it had none: that may come later.
+/// The source without its node expand secret if the live one has none: it may be added later.
 fn without_new_secret(source: &Value, live: &Value) -> Value {
     let mut source = source.clone();
     let name = "controllerExpandSecretRef";

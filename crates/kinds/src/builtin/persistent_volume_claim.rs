@@ -1,4 +1,4 @@
-//! Persistent volume claims: what storage a pod wants, whoever has it.
+//! PersistentVolumeClaim: a request for storage.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain};
@@ -23,13 +23,13 @@ const ACCESS_MODES: &[&str] = &[
     "ReadWriteOncePod",
 ];
 const VOLUME_MODES: &[&str] = &["Block", "Filesystem"];
-/// How the class was named before there was a field for it.
+/// The deprecated way to name the class.
 pub const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 const FIXED: &str =
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
 
-/// What is particular to `persistentvolumeclaims`.
+/// The kind served as `persistentvolumeclaims`.
 pub static KIND: Kind = Kind {
     group: "",
     name: "PersistentVolumeClaim",
@@ -65,7 +65,7 @@ const HOOKS: Hooks = Hooks {
     },
     prepare_for_update: |part, claim, live, _| {
         if part == Part::Object {
-            // What was accepted once is looked at, not dropped.
+            // A data source that was accepted before is validated, not dropped.
             if live["spec"].get("dataSource").is_none() {
                 drop_unknown_source(&mut claim["spec"]);
             }
@@ -91,14 +91,14 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-/// Fills in what a claim, or a template for claims, leaves open.
+/// Fills in the defaults of a claim or of a claim template.
 pub(crate) fn default_claim(claim: &mut Value) {
     if let Some(spec) = object_mut(claim, "spec") {
         fill(spec, "volumeMode", "Filesystem");
     }
 }
 
-/// The old name for what a volume is filled with knows two kinds.
+/// Drops a `dataSource` of a kind that this field does not support.
 fn drop_unknown_source(spec: &mut Value) {
     let is_known = |source: &Value| {
         let text = |name: &str| source[name].as_str().unwrap_or_default();
@@ -113,7 +113,7 @@ fn drop_unknown_source(spec: &mut Value) {
     }
 }
 
-/// What a volume is filled with has an old name and a new one, and stands under both.
+/// Copies `dataSource` to `dataSourceRef`, or back, so that both are set.
 fn copy_data_source(spec: &mut Value) {
     let Some(fields) = spec.as_object_mut() else {
         return;
@@ -130,7 +130,7 @@ fn copy_data_source(spec: &mut Value) {
     }
 }
 
-/// Keeps an object until nobody uses it.
+/// Adds a finalizer that keeps an object as long as it is in use.
 pub(crate) fn protect(object: &mut Value, finalizer: &str) {
     let finalizers = metadata::of(object)
         .entry("finalizers")
@@ -145,7 +145,7 @@ pub(crate) fn protect(object: &mut Value, finalizer: &str) {
     }
 }
 
-/// Warns of a class that is named the old way.
+/// Warns about the deprecated class annotation.
 pub(crate) fn warn_of_class_annotation(object: &Value, warnings: &Warnings) {
     if object["metadata"]["annotations"].get(CLASS_ANNOTATION).is_some() {
         warnings.add(format!(
@@ -154,7 +154,7 @@ pub(crate) fn warn_of_class_annotation(object: &Value, warnings: &Warnings) {
     }
 }
 
-/// Checks how a volume may be used; errors are about the list.
+/// Checks the access modes. Errors name the list, not the item.
 pub(crate) fn check_access_modes(modes: &Place<'_, '_>, errors: &mut Errors) {
     let stated: Vec<&str> = modes.texts().collect();
     for mode in &stated {
@@ -172,12 +172,12 @@ pub(crate) fn check_access_modes(modes: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Checks whether a volume is a disk or a file system.
+/// Checks the volume mode: a block device or a file system.
 pub(crate) fn check_volume_mode(mode: &Place<'_, '_>, errors: &mut Errors) {
     mode.may_be_one_of(VOLUME_MODES, errors);
 }
 
-/// Refuses an amount that is not above zero.
+/// Checks that an amount is greater than zero.
 pub(crate) fn check_positive(amount: &Place<'_, '_>, errors: &mut Errors) {
     let value = quantity(amount.value());
     if value.is_zero() || value.is_negative() {
@@ -195,7 +195,7 @@ pub(crate) fn check_claim_spec(spec: &Place<'_, '_>, errors: &mut Errors) {
     check_access_modes(&modes, errors);
     let resources = spec.field("resources");
     let requests = resources.field("requests");
-    // The texts leave out that it is a request.
+    // The path of the errors lacks `requests`, as in Kubernetes.
     let storage = resources
         .entry("storage")
         .with_value(requests.field("storage").value());
@@ -230,7 +230,7 @@ fn check_data_sources(spec: &Place<'_, '_>, errors: &mut Errors) {
         true if !same => "must match dataSourceRef",
         true => return,
     };
-    // What is shown is a path of Go's, which prints as nothing.
+    // Kubernetes shows a field path by mistake, which prints as `{}`.
     errors.push(spec.invalid_in_go("{}".to_owned(), why));
 }
 
@@ -245,7 +245,7 @@ fn check_data_source(source: &Place<'_, '_>, errors: &mut Errors) {
     group.may_keep(dns1123_subdomain, errors);
 }
 
-/// What may change: what a bound claim asks for, and what was not said at first.
+/// Checks an update: only what a bound claim requests, and fields that were unset, may change.
 fn check_change(change: &Change<'_>, errors: &mut Errors) {
     let (new, live) = (change.new.field("spec"), change.live.field("spec"));
     let annotation = |object: &Place<'_, '_>| {
@@ -276,7 +276,7 @@ fn check_change(change: &Change<'_>, errors: &mut Errors) {
     check_attributes(&new, &live, errors);
 }
 
-/// The new spec and the live one, equal in what may change.
+/// The new and the live spec with the mutable fields made equal.
 fn fixed_parts(change: &Change<'_>) -> (Value, Value) {
     let (mut new, mut live) = (change.new.value()["spec"].clone(), change.live.value()["spec"].clone());
     if live["volumeName"].as_str().is_none_or(str::is_empty) {
@@ -294,7 +294,7 @@ fn fixed_parts(change: &Change<'_>) -> (Value, Value) {
     (new, live)
 }
 
-/// Makes a field what it is in another object.
+/// Copies a field from another object, or removes it.
 fn copy(from: &Value, to: &mut Value, name: &str) {
     let Some(fields) = to.as_object_mut() else {
         return;
@@ -305,7 +305,7 @@ fn copy(from: &Value, to: &mut Value, name: &str) {
     }
 }
 
-/// A claim never asks for less than it has.
+/// Checks that a claim does not request less than its capacity.
 fn check_shrinking(change: &Change<'_>, errors: &mut Errors) {
     let storage =
         |object: &Place<'_, '_>| quantity(&object.value()["spec"]["resources"]["requests"]["storage"]);
@@ -328,7 +328,7 @@ fn check_attributes(new: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Erro
     }
 }
 
-/// Refuses an amount below zero, and shows it as a number.
+/// Checks that an amount is not negative. The error shows it as a number.
 pub(crate) fn check_basic(amount: &Place<'_, '_>, errors: &mut Errors) {
     let value = quantity(amount.value());
     if value.is_negative() {
@@ -349,7 +349,7 @@ fn check_status(status: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// What a claim takes of a quota, as such and of its class.
+/// The quota usage of a claim: in total and per storage class.
 fn usage(claim: &Value, usage: &mut Usage) {
     let size = claim["spec"]["resources"]["requests"]["storage"].as_str();
     let size: Option<Quantity> = size.and_then(|size| size.parse().ok());
@@ -366,7 +366,7 @@ fn usage(claim: &Value, usage: &mut Usage) {
     }
 }
 
-/// Of a claim that has no volume yet nothing is known.
+/// The cell's text for a bound claim; empty for others.
 fn of_bound(row: &Row<'_>, text: String) -> String {
     match row.text("/spec/volumeName").is_empty() {
         true => String::new(),

@@ -1,4 +1,4 @@
-//! Pods: what runs.
+//! Pod: a group of containers that run on one node.
 
 mod annotation_rules;
 mod container_rules;
@@ -45,20 +45,20 @@ use crate::kind::{Generation, Kind};
 use crate::table::Column;
 use crate::table::cells::{NONE, either, or};
 
-/// How long a pod stays on a node that went away: five minutes, as Kubernetes has it.
+/// The default toleration of an unreachable node: five minutes, as in Kubernetes.
 const TOLERATED_SECONDS: i64 = 300;
 
-/// What a node is marked with that went away.
-const NODE_FAULTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+/// The taints of a node that is not reachable.
+const NOT_REACHABLE: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
-/// What is around the spec of a pod, or of a template.
+/// The context of a pod spec: a pod, or a template.
 #[derive(Default)]
 pub(crate) struct Around<'v> {
-    /// The pod's name; none for a template, of which less is known and less is asked.
+    /// The pod's name; none for a template, for which some checks are skipped.
     pub(crate) pod: Option<&'v str>,
 }
 
-/// What is particular to `pods`.
+/// The kind served as `pods`.
 pub static KIND: Kind = Kind {
     group: "",
     name: "Pod",
@@ -106,14 +106,14 @@ const HOOKS: Hooks = Hooks {
     default: defaults::default_pod,
     prepare_for_create: |pod| {
         shorten_grace(pod);
-        tolerate_node_faults(pod);
+        add_default_tolerations(pod);
         take_app_armor_from_annotations(pod);
         let quality = quality_of_service::of(&pod["spec"]);
         pod["status"] = json!({"phase": "Pending", "qosClass": quality});
     },
     prepare_for_update: |part, pod, live, _| match part {
         Part::Object | Part::Whole => {
-            tolerate_node_faults(pod);
+            add_default_tolerations(pod);
             keep_priority(pod, live);
         }
         Part::Status => keep_identity(pod, live),
@@ -129,7 +129,7 @@ const HOOKS: Hooks = Hooks {
         _ => {}
     },
     warn: warnings::warn_pod,
-    // Those that mean something to Kubernetes are in its domain.
+    // The annotations that Kubernetes reads are in its own domain.
     heeds: Some(|key| {
         let domain_end = key.bytes().position(|byte| byte == b'/');
         domain_end.is_some_and(|end| key[..end].ends_with("kubernetes.io"))
@@ -150,7 +150,7 @@ fn check(pod: &Place<'_, '_>, errors: &mut Errors) {
     container_rules::check_images_of_pod(&spec, errors);
 }
 
-/// Nobody has no tokens.
+/// Rejects projected tokens in a pod without a service account.
 fn check_no_tokens(spec: &Place<'_, '_>, errors: &mut Errors) {
     for volume in spec.field("volumes").items() {
         let projected = volume.field("projected");
@@ -175,7 +175,7 @@ fn check_new(pod: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Who reports on a pod changes neither its owners nor what it was promised.
+/// Restores the live owners, and the live QoS class if the new status omits it.
 fn keep_identity(pod: &mut Value, live: &Value) {
     let owners = live["metadata"].get("ownerReferences").cloned();
     match owners {
@@ -187,7 +187,7 @@ fn keep_identity(pod: &mut Value, live: &Value) {
     }
 }
 
-/// Less than no time to end is a second.
+/// Replaces a negative grace period by one second.
 fn shorten_grace(pod: &mut Value) {
     let grace = pod.pointer_mut("/spec/terminationGracePeriodSeconds");
     if let Some(grace) = grace.filter(|grace| grace.as_i64() < Some(0)) {
@@ -195,9 +195,9 @@ fn shorten_grace(pod: &mut Value) {
     }
 }
 
-/// Lets a pod stay for a while on a node that went away, unless it says what it tolerates.
-pub fn tolerate_node_faults(pod: &mut Value) {
-    for error in NODE_FAULTS {
+/// Adds the default tolerations for unreachable nodes, unless the pod has its own.
+pub fn add_default_tolerations(pod: &mut Value) {
+    for error in NOT_REACHABLE {
         let given = pod["spec"]["tolerations"].as_array().into_iter().flatten();
         if given.into_iter().any(|toleration| covers(toleration, error)) {
             continue;
@@ -215,14 +215,14 @@ pub fn tolerate_node_faults(pod: &mut Value) {
     }
 }
 
-/// Whether a toleration says anything about pods that are to be driven off for this reason.
+/// True if a toleration covers evictions by this taint.
 fn covers(toleration: &Value, error: &str) -> bool {
     let text = |name: &str| toleration[name].as_str().unwrap_or_default();
     (text("key") == error || text("key").is_empty())
         && (text("effect") == "NoExecute" || text("effect").is_empty())
 }
 
-/// A client that does not know a pod's priority does not mean to change it.
+/// Keeps the live priority if a client that does not know the field omits it.
 fn keep_priority(pod: &mut Value, live: &Value) {
     for name in ["priority", "preemptionPolicy"] {
         if let Some(kept) = live["spec"].get(name) {
@@ -231,7 +231,7 @@ fn keep_priority(pod: &mut Value, live: &Value) {
     }
 }
 
-/// A profile that a pod names in an annotation, the old way, is shown in its field too.
+/// Copies AppArmor profiles from the deprecated annotations to their fields.
 fn take_app_armor_from_annotations(pod: &mut Value) {
     let annotations = pod["metadata"]["annotations"]
         .as_object()

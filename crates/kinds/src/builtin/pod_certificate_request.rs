@@ -1,4 +1,4 @@
-//! Requests of pods for certificates.
+//! PodCertificateRequest: a kubelet's request for a pod's certificate.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::kind::Kind;
 use crate::table::Column;
 use crate::table::cells::NONE;
 
-/// What is particular to `podcertificaterequests`.
+/// The kind served as `podcertificaterequests`.
 pub static KIND: Kind = Kind {
     group: "certificates.k8s.io",
     name: "PodCertificateRequest",

@@ -1,4 +1,4 @@
-//! Pod disruption budgets: how many pods may be missing.
+//! PodDisruptionBudget: the pods of a selection that may be unavailable at once.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::{or, plain};
 
-/// What only a status has to say, none of it below zero.
+/// The counts in the status, none of which may be negative.
 const COUNTS: &[&str] = &[
     "disruptionsAllowed",
     "currentHealthy",
@@ -20,7 +20,7 @@ const COUNTS: &[&str] = &[
     "expectedPods",
 ];
 
-/// What is particular to `poddisruptionbudgets`.
+/// The kind served as `poddisruptionbudgets`.
 pub static KIND: Kind = Kind {
     group: "policy",
     name: "PodDisruptionBudget",

@@ -1,4 +1,4 @@
-//! Pod templates that stand alone.
+//! PodTemplate: a template as an object of its own.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::rules::workloads::template_rules::check_template;
 use crate::table::Column;
 use crate::table::cells::{containers, label_pairs};
 
-/// What is particular to `podtemplates`.
+/// The kind served as `podtemplates`.
 pub static KIND: Kind = Kind {
     group: "",
     name: "PodTemplate",

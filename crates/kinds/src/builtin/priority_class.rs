@@ -1,4 +1,4 @@
-//! Priority classes: a number under a name.
+//! PriorityClass: names a scheduling priority.
 
 use serde_json::{Value, json};
 
@@ -8,10 +8,10 @@ use crate::rules::defaulting::fill;
 use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 
-/// More than this is for the cluster's own parts.
+/// The highest user-defined priority. Higher values are reserved for system classes.
 const MAX_VALUE: i64 = 1_000_000_000;
 const RESERVED_PREFIX: &str = "system-";
-/// The classes of the cluster's own parts, which are there from the start.
+/// The system classes that every cluster starts with.
 const SYSTEM: &[(&str, i64, &str)] = &[
     (
         "system-node-critical",
@@ -26,7 +26,7 @@ const SYSTEM: &[(&str, i64, &str)] = &[
 ];
 const PREEMPTION_POLICIES: &[&str] = &["PreemptLowerPriority", "Never"];
 
-/// What is particular to `priorityclasses`.
+/// The kind served as `priorityclasses`.
 pub static KIND: Kind = Kind {
     group: "scheduling.k8s.io",
     name: "PriorityClass",
@@ -50,7 +50,7 @@ const COLUMNS: &[Column] = &[
 const HOOKS: Hooks = Hooks {
     default: |class| fill(class, "preemptionPolicy", "PreemptLowerPriority"),
     prepare_for_create: |class| {
-        // What counts never changes, so there is but one generation.
+        // The value is immutable, so the generation never changes.
         metadata::of(class).insert("generation".to_owned(), json!(1));
     },
     check_new: check,
@@ -65,12 +65,12 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-/// Whether a class is the cluster's own.
+/// True for the name of a system class.
 fn is_system_class(name: &str) -> bool {
     SYSTEM.iter().any(|(known, ..)| *known == name)
 }
 
-/// The classes of the cluster's own parts.
+/// The system classes as objects.
 pub fn system_classes() -> impl Iterator<Item = Value> {
     SYSTEM.iter().map(|(name, value, description)| {
         json!({

@@ -1,4 +1,4 @@
-//! Priority levels: how many requests of a kind run at once.
+//! PriorityLevelConfiguration: the concurrency limit and queues of a priority level.
 
 use serde_json::{Value, json};
 
@@ -11,15 +11,15 @@ use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::NONE;
 
-/// The level whose requests never wait.
+/// The priority level without limits.
 const EXEMPT: &str = "exempt";
 const TYPES: &[&str] = &["Exempt", "Limited"];
 const RESPONSES: &[&str] = &["Queue", "Reject"];
 const MAX_QUEUES: i64 = 10_000_000;
-/// The most bits of a hash that choosing queues may take.
+/// The upper bound on the entropy that shuffle sharding needs, in bits of a hash.
 const MAX_HASH_BITS: f64 = 60.0;
 
-/// What is particular to `prioritylevelconfigurations`.
+/// The kind served as `prioritylevelconfigurations`.
 pub static KIND: Kind = Kind {
     group: "flowcontrol.apiserver.k8s.io",
     name: "PriorityLevelConfiguration",
@@ -76,7 +76,7 @@ fn check(spec: &Place<'_, '_>, name: &str, errors: &mut Errors) {
     kind.must_be_set(errors);
 }
 
-/// Refuses what belongs to another type.
+/// Rejects fields that belong to another type.
 fn check_union(kind: &Place<'_, '_>, members: &[(&str, &Place<'_, '_>)], errors: &mut Errors) {
     let others = members.iter().filter(|(name, _)| *name != kind.text());
     let unwanted = others.filter(|(_, member)| member.is_set());
@@ -134,10 +134,10 @@ fn check_queuing(queuing: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// How many bits it takes to choose that many cards of a deck, one after the other.
+/// The bits needed to deal that many cards from a deck.
 fn hash_bits(deck: i64, hand: i64) -> f64 {
     let choices = (0..hand).map(|dealt| ((deck - dealt) as f64).log2());
-    // Beyond the limit it does not matter how many there are.
+    // The exact number beyond the limit does not matter.
     choices.take(MAX_HASH_BITS as usize + 1).sum::<f64>().ceil()
 }
 
@@ -164,10 +164,10 @@ fn number_or_none(number: &Value) -> Value {
     }
 }
 
-/// A level that every cluster begins with: its name, its shares, and what may be lent of them in percent.
+/// A suggested level: name, nominal shares, lendable percentage, and queues.
 type Suggested = (&'static str, i64, i64, Option<Queues>);
 
-/// How many queues a level has, how many of them a flow may use, and how long they are.
+/// Number of queues, hand size, and queue length limit.
 type Queues = (i64, i64, i64);
 
 const SUGGESTED: &[Suggested] = &[
@@ -180,7 +180,7 @@ const SUGGESTED: &[Suggested] = &[
     ("workload-low", 100, 90, Some((128, 6, 50))),
 ];
 
-/// The levels that every cluster begins with.
+/// The priority levels that every cluster starts with.
 pub fn suggested_priority_levels() -> impl Iterator<Item = Value> {
     let level = |name: &str, spec: Value| {
         json!({

@@ -1,4 +1,4 @@
-//! Replica sets: so many pods of one template.
+//! ReplicaSet: keeps a number of pods running.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::rules::workloads::{REPLICA_COUNTS, check_same_selector, default_templ
 use crate::table::Column;
 use crate::table::cells::{containers, selector};
 
-/// What is particular to `replicasets`.
+/// The kind served as `replicasets`.
 pub static KIND: Kind = Kind {
     group: "apps",
     name: "ReplicaSet",

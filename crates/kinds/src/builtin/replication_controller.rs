@@ -1,5 +1,4 @@
-//! Replication controllers: replica sets before there were replica sets. They take labels and selector from their
-//! template.
+//! ReplicationController: the predecessor of ReplicaSet. Labels and selector default to those of the template.
 
 use serde_json::{Value, json};
 
@@ -13,7 +12,7 @@ use crate::table::Column;
 use crate::table::cells::{containers, label_pairs};
 use crate::{Part, metadata};
 
-/// What is particular to `replicationcontrollers`.
+/// The kind served as `replicationcontrollers`.
 pub static KIND: Kind = Kind {
     group: "",
     name: "ReplicationController",
@@ -81,7 +80,7 @@ fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     check_runs_on(&template, "ReplicationController", errors);
 }
 
-/// Here, a map without entries counts as not set.
+/// Copies labels to a field that is unset or empty.
 pub(crate) fn fill_labels(object: &mut Value, name: &str, labels: &Value) {
     if object[name].as_object().is_none_or(serde_json::Map::is_empty) {
         object[name] = labels.clone();

@@ -1,4 +1,4 @@
-//! Resource claims: devices that a pod asks for, and in their status those that it was given ([`allocation`]).
+//! ResourceClaim: devices requested for pods, and in its status the devices allocated ([`allocation`]).
 
 mod allocation;
 
@@ -14,7 +14,7 @@ use crate::rules::device_claims::{self, Age, fill_claim};
 use crate::rules::place::Place;
 use crate::table::Column;
 
-/// What is particular to `resourceclaims`.
+/// The kind served as `resourceclaims`.
 pub static KIND: Kind = Kind {
     group: "resource.k8s.io",
     name: "ResourceClaim",
@@ -52,10 +52,10 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-/// 32, as Kubernetes: so many devices a claim can get that asks for all there are.
+/// The largest number of devices for a request of all devices: 32, as in Kubernetes.
 const MOST_DEVICES: i64 = 32;
 
-/// How many devices of each class a claim may get. Of alternatives, the most of each class.
+/// The quota usage of a claim: devices per class. For prioritized alternatives, the largest of each class.
 fn usage(claim: &Value, usage: &mut Usage) {
     let count = |request: &Value| match request["allocationMode"] == "All" {
         true => MOST_DEVICES,

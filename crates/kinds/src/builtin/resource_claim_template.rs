@@ -1,4 +1,4 @@
-//! Templates of resource claims.
+//! ResourceClaimTemplate: a template for the claims of pods.
 
 use watchkeeper_meta::validation::{annotations, labels};
 
@@ -8,7 +8,7 @@ use crate::rules::go_structs;
 use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 
-/// What is particular to `resourceclaimtemplates`.
+/// The kind served as `resourceclaimtemplates`.
 pub static KIND: Kind = Kind {
     group: "resource.k8s.io",
     name: "ResourceClaimTemplate",

@@ -1,4 +1,4 @@
-//! Resource quotas: what a namespace may use in all.
+//! ResourceQuota: limits on the total resources of a namespace.
 
 use std::collections::HashMap;
 
@@ -21,10 +21,10 @@ const SCOPES: &[&str] = &[
     "VolumeAttributesClass",
 ];
 
-/// Scopes that no pod is in at once.
+/// Scopes that exclude each other.
 const OPPOSITES: &[(&str, &str)] = &[("BestEffort", "NotBestEffort"), ("NotTerminating", "Terminating")];
 
-/// What is particular to `resourcequotas`.
+/// The kind served as `resourcequotas`.
 pub static KIND: Kind = Kind {
     group: "",
     name: "ResourceQuota",
@@ -71,7 +71,7 @@ fn check_amounts(amounts: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Whether a scope says something of what is counted or measured under a name.
+/// True if a scope applies to a resource.
 fn means(scope: &str, name: &str) -> bool {
     match scope {
         "BestEffort" => name == "pods",
@@ -81,7 +81,7 @@ fn means(scope: &str, name: &str) -> bool {
     }
 }
 
-/// How many of the limited amounts each scope says nothing of. A scope that stands often is looked at once.
+/// Counts, per scope, the limited resources that the scope does not apply to. Each scope is computed once.
 struct NotMeant<'v> {
     hard: Vec<&'v str>,
     counts: HashMap<&'v str, usize>,
@@ -98,7 +98,7 @@ impl<'v> NotMeant<'v> {
     }
 
     fn by(&mut self, scope: &'v str) -> usize {
-        // A scope that is not known means everything.
+        // An unknown scope applies to everything.
         if !SCOPES.contains(&scope) {
             return 0;
         }
@@ -111,7 +111,7 @@ fn check_scopes(spec: &Place<'_, '_>, errors: &mut Errors) {
     let scopes = spec.field("scopes");
     let stated: Vec<&str> = scopes.texts().collect();
     let mut not_meant = NotMeant::new(spec);
-    // All of these show the whole list.
+    // Each of these errors shows the whole list.
     for scope in &stated {
         if !SCOPES.contains(scope) {
             errors.push_with(|| scopes.invalid("unsupported scope"));
@@ -122,7 +122,7 @@ fn check_scopes(spec: &Place<'_, '_>, errors: &mut Errors) {
     check_opposites(&stated, &scopes, errors);
 }
 
-/// The texts show the scopes of the older field, whichever has them.
+/// Rejects scopes that exclude each other. Errors show `scopes`, even if the selector has them.
 fn check_opposites(stated: &[&str], scopes: &Place<'_, '_>, errors: &mut Errors) {
     for (one, other) in OPPOSITES {
         if stated.contains(one) && stated.contains(other) {
@@ -131,7 +131,7 @@ fn check_opposites(stated: &[&str], scopes: &Place<'_, '_>, errors: &mut Errors)
     }
 }
 
-/// What Kubernetes says of a selector, it says of the list and not of the expression that is meant.
+/// Checks the scope selector. As in Kubernetes, errors name the list, not the expression.
 fn check_selector(spec: &Place<'_, '_>, errors: &mut Errors) {
     let selector = spec.field("scopeSelector");
     let expressions = selector.field("matchExpressions");

@@ -1,5 +1,5 @@
-//! Resource slices: the devices of a node or a pool. What a device may say is in [`device`], how its capacity may be
-//! shared in [`capacity`].
+//! ResourceSlice: the devices of a node or pool. [`device`] validates a device, [`capacity`] how its capacity is
+//! shared.
 
 mod capacity;
 mod device;
@@ -14,7 +14,7 @@ use crate::rules::devices::{date_taint, warn_of_capitals};
 use crate::rules::place::Place;
 use crate::table::Column;
 
-/// What is particular to `resourceslices`.
+/// The kind served as `resourceslices`.
 pub static KIND: Kind = Kind {
     group: "resource.k8s.io",
     name: "ResourceSlice",

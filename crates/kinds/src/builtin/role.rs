@@ -1,4 +1,4 @@
-//! Roles: what may be done in a namespace.
+//! Role: RBAC rules for a namespace.
 
 use watchkeeper_meta::validation::NameRule;
 
@@ -6,7 +6,7 @@ use crate::kind::{Hooks, Kind, PLAIN};
 use crate::rules::rbac::check_rules;
 use crate::table::Column;
 
-/// What is particular to `roles`.
+/// The kind served as `roles`.
 pub static KIND: Kind = Kind {
     group: "rbac.authorization.k8s.io",
     name: "Role",

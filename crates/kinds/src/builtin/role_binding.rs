@@ -1,11 +1,11 @@
-//! Role bindings: who has a role in a namespace.
+//! RoleBinding: grants a role in a namespace.
 
 use watchkeeper_meta::validation::NameRule;
 
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::rules::rbac::{BINDING_COLUMNS, check_binding, check_same_role, default_binding};
 
-/// What is particular to `rolebindings`.
+/// The kind served as `rolebindings`.
 pub static KIND: Kind = Kind {
     group: "rbac.authorization.k8s.io",
     name: "RoleBinding",

@@ -1,4 +1,4 @@
-//! Runtime classes: what runs a pod's containers.
+//! RuntimeClass: selects the container runtime of a pod.
 
 use serde_json::json;
 use watchkeeper_meta::validation::{FinalizerRule, dns1123_label, labels};
@@ -7,7 +7,7 @@ use crate::builtin::pod::{check_limits, check_tolerations};
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::table::Column;
 
-/// What is particular to `runtimeclasses`.
+/// The kind served as `runtimeclasses`.
 pub static KIND: Kind = Kind {
     group: "node.k8s.io",
     name: "RuntimeClass",
@@ -29,7 +29,7 @@ const COLUMNS: &[Column] = &[
 const HOOKS: Hooks = Hooks {
     check: |class, errors| {
         class.field("handler").must_be_set_and_keep(dns1123_label, errors);
-        // Kubernetes checks what pods cost as the limits of a container, and says so.
+        // Kubernetes validates the overhead as container limits, and errors use that path.
         let overhead = class.field("overhead");
         check_limits(&overhead.field("podFixed").known_as("limits"), errors);
         let scheduling = class.field("scheduling");

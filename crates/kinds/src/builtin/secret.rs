@@ -1,4 +1,4 @@
-//! Secrets: bytes by key, and what well-known types must hold.
+//! Secret: bytes by key. Well-known types require certain keys.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -14,10 +14,10 @@ use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::map_len;
 
-/// Whom a token secret belongs to.
+/// The annotation that names the service account of a token secret.
 const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 
-/// What is particular to `secrets`.
+/// The kind served as `secrets`.
 pub static KIND: Kind = Kind {
     group: "",
     name: "Secret",
@@ -54,7 +54,7 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-/// `stringData` is a convenience for writers: it becomes part of `data` and is never shown.
+/// Merges `stringData`, which is write-only, into `data`.
 fn encode_string_data(secret: &mut Value) {
     let Some(Value::Object(texts)) = secret
         .as_object_mut()
@@ -86,7 +86,7 @@ fn check_secret(secret: &Place<'_, '_>, errors: &mut Errors) {
     check_type(secret, &data, errors);
 }
 
-/// What a secret of a well-known type must hold.
+/// Checks the keys that a well-known type requires.
 fn check_type(secret: &Place<'_, '_>, data: &Place<'_, '_>, errors: &mut Errors) {
     let needed: &[&str] = match secret.field("type").text() {
         "kubernetes.io/service-account-token" => {

@@ -1,7 +1,7 @@
-//! Services: ports, addresses and what each type of service may have.
+//! Service: ports, cluster IPs and the fields of each service type.
 //!
-//! Addresses and node ports are given out by [`allocate`](crate::allocate), after defaulting and before these checks.
-//! What a type may and must have is in [`type_rules`].
+//! [`allocate`](crate::allocate) assigns addresses and node ports after defaulting and before these checks.
+//! [`type_rules`] has the rules of each type.
 
 mod change_rules;
 mod status_rules;
@@ -25,14 +25,14 @@ use crate::table::Column;
 use crate::table::cells::{NONE, joined, label_pairs, list_of, load_balancer, or, plain, text_at};
 use crate::{Part, Warnings};
 
-/// Three hours: how long a client sticks to a backend, if it does.
+/// The default timeout of client IP affinity: three hours.
 const STICKY_SECONDS: i64 = 10_800;
 
 const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const OLD_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const HINTS: &str = "service.kubernetes.io/topology-mode";
 
-/// What is particular to `services`.
+/// The kind served as `services`.
 pub static KIND: Kind = Kind {
     group: "",
     name: "Service",
@@ -69,8 +69,8 @@ const HOOKS: Hooks = Hooks {
     default,
     prepare_for_update: |part, service, live, _| {
         if part == Part::Object {
-            type_change::keep(service, live);
-            type_change::give_back(service, live);
+            type_change::keep_allocated(service, live);
+            type_change::release_unused(service, live);
         }
     },
     check,
@@ -83,7 +83,7 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-/// A text of an object; empty when it is not set.
+/// A string of an object; empty if unset.
 fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
     object
         .pointer(pointer)
@@ -101,7 +101,7 @@ fn has_node_ports(service: &Value) -> bool {
     matches!(text(service, "/spec/type"), "NodePort" | "LoadBalancer")
 }
 
-/// Whether it can be reached from outside of the cluster.
+/// True if the service is reachable from outside the cluster.
 fn is_external(service: &Value) -> bool {
     let has_addresses = service["spec"]["externalIPs"]
         .as_array()
@@ -145,7 +145,7 @@ fn default(service: &mut Value) {
     }
 }
 
-/// An address of a load balancer is its own, unless it says that it only passes on.
+/// Fills in `ipMode: VIP` for load balancer addresses.
 fn default_points(service: &mut Value) {
     let Some(balancer) = service.pointer_mut("/status/loadBalancer") else {
         return;
@@ -186,12 +186,12 @@ fn check(service: &Place<'_, '_>, errors: &mut Errors) {
     type_rules::check_policies(&spec, errors);
 }
 
-/// Whether a service has no address of its own.
+/// True if a service is headless: it has no cluster IP.
 fn is_headless(spec: &Place<'_, '_>) -> bool {
     spec.field("clusterIP").text() == "None"
 }
 
-/// Hints have an old name and a new one, and mean one thing.
+/// Checks that the old and the new name of the topology annotation have the same value.
 fn check_annotations(service: &Place<'_, '_>, errors: &mut Errors) {
     let metadata = service.field("metadata");
     let annotations = metadata.field("annotations");
@@ -223,13 +223,13 @@ fn check_ports(ports: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// No two ports are the same.
+/// Checks that no two ports have the same number and protocol.
 fn check_collisions(ports: &Place<'_, '_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for entry in ports.items() {
         let (port, protocol) = (entry.field("port"), entry.field("protocol"));
         if !seen.insert((port.number(), protocol.text())) {
-            // Of the struct, the two fields that collide are shown.
+            // The error shows only the two fields that collide.
             let both = json!({"port": port.value(), "protocol": protocol.value()});
             let shown = go_structs::structure("ServicePort", &both);
             errors.push(FieldError {
@@ -257,7 +257,7 @@ fn check_node_ports(spec: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// What is there, and means nothing or not for long.
+/// Warns about fields that are ignored or deprecated.
 fn warn(service: &Value, warnings: &Warnings) {
     let has = |name: &str| service["spec"].get(name).is_some_and(is_meant);
     let kind = text(service, "/spec/type");
@@ -334,7 +334,7 @@ fn service_ports(service: &Value) -> String {
     or(ports.join(","), NONE)
 }
 
-/// What a service takes of a quota, by its type.
+/// The quota usage of a service, by its type.
 fn usage(service: &Value, usage: &mut Usage) {
     let ports = service["spec"]["ports"].as_array().map_or(0, Vec::len);
     let (balancers, node_ports) = match service["spec"]["type"].as_str() {

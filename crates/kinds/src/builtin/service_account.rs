@@ -1,11 +1,11 @@
-//! Service accounts.
+//! ServiceAccount: an identity for pods.
 
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::table::Column;
 
 const MOUNTABLE_ONLY: &str = "kubernetes.io/enforce-mountable-secrets";
 
-/// What is particular to `serviceaccounts`.
+/// The kind served as `serviceaccounts`.
 pub static KIND: Kind = Kind {
     group: "",
     name: "ServiceAccount",

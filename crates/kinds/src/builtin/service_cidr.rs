@@ -1,4 +1,4 @@
-//! Service CIDRs: where cluster addresses come from.
+//! ServiceCIDR: a range from which cluster IPs are allocated.
 
 use serde_json::json;
 
@@ -7,10 +7,10 @@ use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::joined;
 
-/// One range of each family.
+/// One range per address family.
 const MAX_RANGES: usize = 2;
 
-/// What is particular to `servicecidrs`.
+/// The kind served as `servicecidrs`.
 pub static KIND: Kind = Kind {
     group: "networking.k8s.io",
     name: "ServiceCIDR",
@@ -58,7 +58,7 @@ fn check_both_families(ranges: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Ranges stay; one of the other family can be added.
+/// Checks an update: ranges are immutable, but one of the other family can be added.
 fn check_change(change: &Change<'_>, errors: &mut Errors) {
     let (spec, old_spec) = (change.new.field("spec"), change.live.field("spec"));
     let (new, old) = (spec.field("cidrs"), old_spec.field("cidrs"));

@@ -1,4 +1,4 @@
-//! Stateful sets: pods with names and disks of their own.
+//! StatefulSet: pods with stable names and storage.
 
 pub mod claim_templates;
 
@@ -41,7 +41,7 @@ const COUNTS: Counts = Counts {
     ready: "status.readyReplicas",
 };
 
-/// What is particular to `statefulsets`.
+/// The kind served as `statefulsets`.
 pub static KIND: Kind = Kind {
     group: "apps",
     name: "StatefulSet",
@@ -111,7 +111,7 @@ fn default_strategy(spec: &mut Value) {
     }
 }
 
-/// A claim within a set is a whole object, whoever leaves out what it is.
+/// Fills in the kind and defaults of a claim template.
 fn default_claim_template(claim: &mut Value) {
     claim_templates::name(claim);
     default_claim(claim);
@@ -145,14 +145,14 @@ fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     check_runs_on(&template, "StatefulSet", errors);
 }
 
-/// Checks the claims of a new set; of one that is there they do not change.
+/// Checks the claim templates of a new set. They are immutable afterwards.
 fn check_claims(spec: &Place<'_, '_>, errors: &mut Errors) {
     for claim in spec.field("volumeClaimTemplates").items() {
         check_claim_spec(&claim.field("spec"), errors);
     }
 }
 
-/// The template as pods will have it: with a volume for each claim, instead of another one of that name.
+/// The template as pods will have it: with a volume for each claim template, replacing one of the same name.
 fn with_claims(spec: &Value) -> Value {
     let claims = spec["volumeClaimTemplates"].as_array().into_iter().flatten();
     let names: Vec<&str> = claims
@@ -207,7 +207,7 @@ fn check_unavailable(amount: &Place<'_, '_>, errors: &mut Errors) {
     amount.must_be_at_most_all(errors);
 }
 
-/// The names and disks of pods that are there do not change.
+/// Checks an update: pod names and storage are immutable.
 fn check_change(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     spec.field("selector")
         .must_stay_as(LABEL_SELECTOR, &live.field("selector"), errors);

@@ -1,4 +1,4 @@
-//! Storage classes: how volumes are made.
+//! StorageClass: how volumes are provisioned.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::rules::place::{Errors, Place};
 use crate::rules::storage_classes::{check_parameters, check_provisioner, forbid_changes};
 use crate::table::Column;
 
-/// What is particular to `storageclasses`.
+/// The kind served as `storageclasses`.
 pub static KIND: Kind = Kind {
     group: "storage.k8s.io",
     name: "StorageClass",
@@ -68,13 +68,13 @@ fn check(class: &Place<'_, '_>, errors: &mut Errors) {
     check_topologies(&class.field("allowedTopologies"), errors);
 }
 
-/// Where volumes may be: each place by labels, none of them twice.
+/// Checks the allowed topologies: terms must differ.
 fn check_topologies(topologies: &Place<'_, '_>, errors: &mut Errors) {
     let mut seen: Vec<Requirements<'_>> = Vec::new();
     for term in topologies.items() {
         let expressions = term.field("matchLabelExpressions");
         let requirements = check_requirements(&expressions, errors);
-        // Kubernetes compares with as many empty terms as there are terms, too.
+        // Kubernetes also compares with as many empty terms as there are terms.
         let empty = if requirements.is_empty() { topologies.len() } else { 0 };
         let same = seen.iter().filter(|other| **other == requirements).count();
         errors.extend((0..empty + same).map(|_| FieldError::duplicate(&expressions.path(), "")));
@@ -82,7 +82,7 @@ fn check_topologies(topologies: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// The values that each label may have.
+/// The allowed values of each label.
 type Requirements<'v> = BTreeMap<&'v str, BTreeSet<&'v str>>;
 
 fn check_requirements<'v>(expressions: &Place<'v, '_>, errors: &mut Errors) -> Requirements<'v> {

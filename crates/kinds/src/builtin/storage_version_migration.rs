@@ -1,4 +1,4 @@
-//! Storage version migrations: objects that are to be written again.
+//! StorageVersionMigration: rewrites the objects of a resource in the storage version.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::rules::place::Errors;
 use crate::table::Column;
 use crate::table::cells::{or, text_at};
 
-/// What is particular to `storageversionmigrations`.
+/// The kind served as `storageversionmigrations`.
 pub static KIND: Kind = Kind {
     group: "storagemigration.k8s.io",
     name: "StorageVersionMigration",
@@ -49,7 +49,7 @@ fn check_change(change: &Change<'_>, errors: &mut Errors) {
     spec.must_stay(&live, errors);
 }
 
-/// The last thing that is true of a migration.
+/// The type of the last condition that is true.
 fn shown_status(migration: &Value) -> String {
     let conditions = migration.pointer("/status/conditions").and_then(Value::as_array);
     let mut holding = conditions.into_iter().flatten().rev();

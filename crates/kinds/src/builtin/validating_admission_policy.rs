@@ -1,4 +1,4 @@
-//! Policies that refuse writes, in expressions.
+//! ValidatingAdmissionPolicy: rejects requests by CEL expressions.
 
 use std::collections::HashSet;
 
@@ -15,12 +15,12 @@ use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::param_kind;
 
-/// What a refusal may be called.
+/// The status reasons of a rejection.
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const MAX_NOTES: usize = 20;
 const MAX_NOTE_BYTES: usize = 5 * 1024;
 
-/// What is particular to `validatingadmissionpolicies`.
+/// The kind served as `validatingadmissionpolicies`.
 pub static KIND: Kind = Kind {
     group: "admissionregistration.k8s.io",
     name: "ValidatingAdmissionPolicy",
@@ -100,7 +100,7 @@ fn check_validation(validation: &Place<'_, '_>, environments: &Environments, err
     validation.field("reason").may_be_one_of(REASONS, errors);
 }
 
-/// What a policy writes into the audit log.
+/// Checks an audit annotation.
 fn check_note(note: &Place<'_, '_>, policy: &str, environments: &Environments, errors: &mut Errors) {
     let key = note.field("key");
     let full = format!("{policy}/{}", key.text());

@@ -1,4 +1,4 @@
-//! Where a validating policy is in force.
+//! ValidatingAdmissionPolicyBinding: puts a validating policy into force.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::admission::{ACTIONS, BINDING_COLUMNS, check_binding, default_binding};
 use crate::rules::place::{Errors, Place};
 
-/// What is particular to `validatingadmissionpolicybindings`.
+/// The kind served as `validatingadmissionpolicybindings`.
 pub static KIND: Kind = Kind {
     group: "admissionregistration.k8s.io",
     name: "ValidatingAdmissionPolicyBinding",

@@ -1,4 +1,4 @@
-//! Webhooks that refuse writes.
+//! ValidatingWebhookConfiguration: webhooks that reject requests.
 
 use watchkeeper_meta::validation::FinalizerRule;
 
@@ -7,7 +7,7 @@ use crate::rules::admission::{check_webhooks, default_webhook};
 use crate::rules::defaulting::items_mut;
 use crate::table::Column;
 
-/// What is particular to `validatingwebhookconfigurations`.
+/// The kind served as `validatingwebhookconfigurations`.
 pub static KIND: Kind = Kind {
     group: "admissionregistration.k8s.io",
     name: "ValidatingWebhookConfiguration",

@@ -1,4 +1,4 @@
-//! Volume attachments: which volume is attached to which node.
+//! VolumeAttachment: attaches a volume to a node.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ const MAX_METADATA_BYTES: usize = 256 * 1024;
 const MAX_MESSAGE_BYTES: usize = 1024;
 const ONE_SOURCE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
 
-/// What is particular to `volumeattachments`.
+/// The kind served as `volumeattachments`.
 pub static KIND: Kind = Kind {
     group: "storage.k8s.io",
     name: "VolumeAttachment",
@@ -43,7 +43,7 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-/// A new attachment names a driver; of those that are there, some are older than that rule.
+/// Checks the driver name of a new attachment. Existing ones may predate this rule.
 fn check_new(attachment: &Place<'_, '_>, errors: &mut Errors) {
     let spec = attachment.field("spec");
     check_spec(&spec, errors);
@@ -97,7 +97,7 @@ fn check_status(status: &Place<'_, '_>, errors: &mut Errors) {
         let error = status.field(name);
         let (message, code) = (error.field("message"), error.field("errorCode"));
         if message.text().len() > MAX_MESSAGE_BYTES {
-            // The text names the limit of the metadata.
+            // Kubernetes' error gives the limit of the metadata instead.
             errors.push(message.too_long(MAX_METADATA_BYTES));
         }
         if code.number() < 0 {

@@ -1,4 +1,4 @@
-//! Volume attributes classes: how good a volume is.
+//! VolumeAttributesClass: mutable attributes of volumes, such as throughput.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::rules::place::{Errors, Place};
 use crate::rules::storage_classes::{check_parameters, check_provisioner, forbid_changes};
 use crate::table::Column;
 
-/// What is particular to `volumeattributesclasses`.
+/// The kind served as `volumeattributesclasses`.
 pub static KIND: Kind = Kind {
     group: "storage.k8s.io",
     name: "VolumeAttributesClass",

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_told_apart() {
+    fn each_format_accepts_and_rejects_texts() {
         let check = |format, good: &[&str], bad: &[&str]| {
             good.iter()
                 .for_each(|text| assert!(is_valid(format, text), "{format} {text}"));

@@ -44,7 +44,7 @@ impl JsonPath {
         Some(Self(steps))
     }
 
-    /// Reads names with dots before them, whatever characters they have; `None` if there is none.
+    /// Parses field names with a dot before each, whatever characters they contain; `None` if there is none.
     pub fn of_names(text: &str) -> Option<Self> {
         let names = text.strip_prefix('.')?.split('.');
         Some(Self(names.map(|name| Step::Field(name.to_owned())).collect()))
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_where_kubectl_goes() {
+    fn paths_are_evaluated_as_in_kubectl() {
         let object = json!({
             "metadata": {"annotations": {"example.com/a": "x"}},
             "spec": {"items": [{"name": "a", "n": 1}, {"name": "b", "n": 2}]},
@@ -212,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_is_refused() {
+    fn invalid_paths_are_rejected() {
         for text in ["spec", ".", "..a", ".a[", ".a[x]", ".a[?(@.b)]", ".a."] {
             assert_eq!(JsonPath::parse(text), None, "{text}");
         }
     }
 
     #[test]
-    fn values_are_put_where_a_path_leads() {
+    fn values_are_set_at_a_path() {
         let mut object = json!({"spec": {"a": 1}});
         JsonPath::parse(".spec.deep.replicas")
             .unwrap()

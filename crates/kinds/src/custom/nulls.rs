@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Removes the null map entries of an object.
 pub(crate) fn drop_entries(schema: &Value, object: &mut Value) {
-    // Few objects have any; the others are spared the walk along the schema.
+    // Few objects have nulls; the others skip the walk along the schema.
     if has_null(object) {
         drop_below(schema, object);
     }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_without_a_value_is_no_entry() {
+    fn null_map_entries_are_removed() {
         let check = |schema: Value, mut object: Value, expected: Value| {
             drop_entries(&schema, &mut object);
             assert_eq!(object, expected, "{schema}");

@@ -449,7 +449,7 @@ impl Rules {
     }
 }
 
-/// Checks what every object has, in an object within an object: its API version, kind and metadata.
+/// Checks the API version, kind and metadata of an embedded object.
 fn check_embedded(members: &Map<String, Value>, at: &At, errors: &mut FieldErrors) {
     let stated = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (stated("apiVersion"), stated("kind"));
@@ -480,7 +480,7 @@ fn check_embedded(members: &Map<String, Value>, at: &At, errors: &mut FieldError
     };
     let mut metadata = metadata.clone();
     if metadata["name"].as_str().unwrap_or_default().is_empty() {
-        // It need not have a name, and this one breaks no rule.
+        // The name is optional here; a valid one stands in for it.
         metadata["name"] = Value::from("x");
     }
     let has_namespace = !metadata["namespace"].as_str().unwrap_or_default().is_empty();
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_told_in_the_words_of_kubernetes() {
+    fn errors_have_the_texts_of_kubernetes() {
         let of = |schema: Value| json!({"properties": {"a": schema}});
         let a = |value: Value| json!({"a": value});
         check(
@@ -618,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_it_was_is_not_checked_again() {
+    fn unchanged_values_are_not_validated_again() {
         let schema = json!({"properties": {
             "old": {"type": "string"},
             "list": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
@@ -635,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_names_its_places_without_itself() {
+    fn errors_of_a_part_omit_it_from_the_path() {
         let rules =
             Rules::compile(&json!({"properties": {"status": {"properties": {"phase": {"type": "string"}}}}}));
         let errors = rules.errors_of_part("status", &json!({"status": {"phase": 1}}), None);

@@ -24,7 +24,7 @@ pub(crate) const MAX_PARAMETER_BYTES: usize = 10 * 1024;
 const NO_REQUEST: &str =
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
 
-/// A request is for one device by default.
+/// Sets the defaults of a claim: a request is for one device.
 pub(crate) fn fill_claim(spec: &mut Value) {
     let Some(devices) = spec.get_mut("devices") else {
         return;
@@ -47,7 +47,7 @@ fn fill_request(request: &mut Value) {
     }
 }
 
-/// Whether a claim is new, or was stored before: stored values are not validated again.
+/// The age of a claim. Values that are already stored are not validated again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Age {
     New,

@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_lies_within_another() {
+    fn a_cidr_is_a_strict_subset_of_a_larger_one() {
         let within = |inner: &str, outer: &str| {
             let parse = |text| Cidr::parse(text).0.unwrap();
             parse(inner).is_strictly_within(&parse(outer))
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_has_an_address_and_a_length() {
+    fn a_cidr_has_an_address_and_a_prefix_length() {
         let malformed = Some("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
         let zeros = Some("must not have leading 0s in IP or prefix length");
         for (text, why) in [

@@ -278,7 +278,7 @@ mod tests {
 
     /// Structs with the name of an API type have its fields, in its order.
     #[test]
-    fn the_layout_has_every_field() {
+    fn the_layout_has_every_field_of_the_schema() {
         let schema = watchkeeper_wire::schema::Schema::builtin();
         for name in STRUCTS.keys() {
             let Some(known) = schema.type_named(&format!("core/v1.{name}")) else {

@@ -1,4 +1,4 @@
-//! Roles and their bindings.
+//! Rules of roles and role bindings.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::{dns1123_subdomain, path_segment_name};
@@ -106,7 +106,7 @@ pub(crate) fn check_subject(subject: &Place<'_, '_>, needs_namespace: bool, erro
     }
 }
 
-/// A binding refers to one role forever; another role needs another binding.
+/// Checks that the role of a binding is unchanged. It is immutable.
 pub(crate) fn check_same_role(change: &Change<'_>, errors: &mut Errors) {
     let (role, live) = (change.new.field("roleRef"), change.live.field("roleRef"));
     if role.value() != live.value() {

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_have_little_in_common_end_too() {
+    fn texts_with_little_in_common_are_compared_in_bounded_time() {
         let text = |sign: char| -> Vec<String> {
             (0..20_000)
                 .map(|line| match line % 3 {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_shown_with_what_is_around_them() {
+    fn changes_are_shown_with_context() {
         check("abc", "abc", "");
         check("abcdefgh", "abcdXfgh", "@@ -2,7 +2,7 @@| b| c| d|-e|+X| f| g| h|");
         check("abcdefgh", "abcdefghi", "@@ -6,3 +6,4 @@| f| g| h|+i|");

@@ -43,7 +43,7 @@ fn split(text: &str, at: char) -> (&str, &str) {
 }
 
 fn check_service(service: &Place<'_, '_>, errors: &mut Errors) {
-    // Kubernetes calls the one what the other is.
+    // Kubernetes swaps the two names in these errors.
     for (name, called) in [("namespace", "name"), ("name", "namespace")] {
         service.field(name).known_as(called).must_be_set(errors);
     }

@@ -32,7 +32,7 @@ pub(crate) fn duration(seconds: i64) -> String {
     }
 }
 
-/// `3m2s`, or `3m` when nothing is left.
+/// `3m2s`, or `3m` if the smaller unit is zero.
 fn two(seconds: i64, large: i64, large_name: char, small: i64, small_name: char) -> String {
     match seconds % large / small {
         0 => format!("{}{large_name}", seconds / large),
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_have_the_digits_that_matter() {
+    fn durations_have_at_most_two_units() {
         for (seconds, text) in [
             (-5, "<invalid>"),
             (0, "0s"),

@@ -1,7 +1,7 @@
 //! The RuntimeClass plugin: sets a pod's overhead and scheduling constraints from its class.
 
 use serde_json::{Value, json};
-use watchkeeper_kinds::{builtin, tolerate_node_faults};
+use watchkeeper_kinds::{add_default_tolerations, builtin};
 use watchkeeper_meta::Status;
 
 use crate::definition::Definition;
@@ -29,8 +29,8 @@ impl Registry {
                 &format!("pod rejected: RuntimeClass {name:?} not found"),
             ));
         };
-        // The tolerations for failed nodes come first.
-        tolerate_node_faults(pod);
+        // The default tolerations come first.
+        add_default_tolerations(pod);
         complete(&class, &mut pod["spec"]).map_err(|why| refuse(pod, &why))
     }
 

@@ -1,5 +1,5 @@
-//! Groups of Kubernetes itself are for kinds that it has agreed to: a definition in one of them says where that was, or
-//! that it was not.
+//! API approval: a definition in a protected group (`*.k8s.io`, `*.kubernetes.io`) names the pull request that approved
+//! it, or states that it is unapproved.
 
 use serde_json::Value;
 use watchkeeper_meta::{FieldError, FieldPath};
@@ -8,21 +8,21 @@ use crate::rules::place::{Errors, Place};
 
 const ANNOTATION: &str = "api-approved.kubernetes.io";
 
-/// What a definition in such a group says.
+/// The value of the approval annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Approval<'d> {
-    /// It needs one and has none.
+    /// The group is protected and the annotation is missing.
     Missing,
-    /// Where it was approved.
+    /// The URL of the approval.
     Approved(&'d str),
-    /// Why it was not.
+    /// The text after `unapproved`.
     Unapproved(&'d str),
-    /// Neither a place nor a reason.
+    /// Neither a URL nor `unapproved`.
     Invalid(&'d str),
 }
 
 impl<'d> Approval<'d> {
-    /// What a definition says; `None` if it need not say anything.
+    /// Reads the annotation of a definition. `None` if the group is not protected.
     pub fn of(definition: &'d Value) -> Option<Self> {
         let group = definition["spec"]["group"].as_str().unwrap_or_default();
         let mut domains = ["k8s.io", "kubernetes.io"].iter();
@@ -45,7 +45,7 @@ impl<'d> Approval<'d> {
         }
     }
 
-    /// The condition of the definition that tells of it: its status, its reason and its message.
+    /// The status, reason and message of the `KubernetesAPIApprovalPolicyConformant` condition.
     pub fn condition(self) -> (&'static str, &'static str, String) {
         let (state, reason) = match self {
             Self::Missing => ("False", "MissingAnnotation"),
@@ -70,7 +70,7 @@ impl<'d> Approval<'d> {
     }
 }
 
-/// Refuses a definition that says nothing, or nothing sensible.
+/// Rejects a definition in a protected group whose annotation is missing or invalid.
 pub(crate) fn check(definition: &Place<'_, '_>, errors: &mut Errors) {
     let path = || FieldPath::new("metadata").child("annotations").key(ANNOTATION);
     match Approval::of(definition.value()) {
@@ -84,7 +84,7 @@ pub(crate) fn check(definition: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Whether a text has the scheme and the host of a URL.
+/// True if a text has the scheme and host of a URL.
 fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else {
         return false;
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_of_a_group_of_kubernetes_is_a_place_or_a_reason() {
+    fn a_protected_group_needs_a_url_or_unapproved() {
         let check = |group: &str, said: &str, expected: Option<&str>| {
             let definition =
                 json!({"metadata": {"annotations": {ANNOTATION: said}}, "spec": {"group": group}});

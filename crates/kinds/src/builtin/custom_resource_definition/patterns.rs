@@ -1,7 +1,7 @@
-//! What the patterns in the schemas of one kind take together.
+//! The memory budget for the compiled patterns of one kind.
 //!
-//! Each is compiled and kept for as long as the kind is served. Twenty bytes of a schema can become a megabyte, so that
-//! the limit of one pattern is none for a definition, which has room for a hundred thousand.
+//! Compiled patterns stay in memory as long as the kind is served. Twenty bytes of schema can compile to a megabyte,
+//! and a definition has room for a hundred thousand patterns, so a limit per pattern is not enough.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use watchkeeper_cel::limits::MAX_SCHEMA_REGEX_BYTES;
 use watchkeeper_cel::pattern::compiled_size;
 
-/// The room that is left, and what patterns have been found to take.
+/// The remaining budget, and the compiled size of each distinct pattern.
 pub(crate) struct PatternBudget<'v> {
     left: usize,
     sizes: HashMap<&'v str, usize>,
@@ -23,7 +23,7 @@ impl<'v> PatternBudget<'v> {
         }
     }
 
-    /// Takes room for the patterns of a schema; false if there is too little.
+    /// Takes the patterns of a schema from the budget. False if they exceed it.
     pub(crate) fn has_room_for(&mut self, schema: &'v Value) -> bool {
         match schema {
             Value::Object(members) => members.iter().all(|(name, value)| match value {
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn usual_patterns_fit_and_a_crowd_of_large_ones_does_not() {
+    fn usual_patterns_fit_and_many_large_ones_do_not() {
         let check = |count, pattern: &str, fits: bool| {
             let schema = schema(count, pattern);
             assert_eq!(

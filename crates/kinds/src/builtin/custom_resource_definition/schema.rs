@@ -1,5 +1,5 @@
-//! Which OpenAPI schemas a custom kind may have: structural ones, in which every field has one type wherever it is
-//! spoken of, and nothing that would make pruning or merging ambiguous.
+//! Validation of structural schemas: every field has exactly one type, stated outside of `allOf` and its like, so that
+//! pruning and merging are unambiguous.
 
 use std::collections::HashSet;
 
@@ -13,17 +13,17 @@ use crate::custom::rules::Rules;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-/// The formats that mean something, without their dashes.
+/// The known formats, without dashes.
 const FORMATS: &[&str] = &[
     "bsonobjectid", "byte", "cidr", "creditcard", "date", "datetime", "double", "duration", "email", "float",
     "hexcolor", "hostname", "int32", "int64", "ipv4", "ipv6", "isbn", "isbn10", "isbn13", "k8slongname",
     "k8sshortname", "mac", "password", "rgbcolor", "ssn", "uri", "uuid", "uuid3", "uuid4", "uuid5",
 ];
 
-/// Words of JSON Schema that Kubernetes does not know.
+/// JSON Schema keywords that Kubernetes rejects.
 const UNSUPPORTED: [&str; 6] = ["$ref", "id", "definitions", "dependencies", "patternProperties", "additionalItems"];
 
-/// What a schema within `allOf` and the like may not repeat: the schema around it says it.
+/// Keywords that schemas within `allOf`, `anyOf`, `oneOf` and `not` may not set.
 const ONLY_OUTSIDE: [(&str, &str); 8] = [
     ("type", "must be empty to be structural"),
     ("title", "must be empty to be structural"),
@@ -38,7 +38,7 @@ const ONLY_OUTSIDE: [(&str, &str); 8] = [
     ("x-kubernetes-embedded-resource", "must be false to be structural"),
 ];
 
-/// Where a schema stands.
+/// The position of a schema, which decides how errors word a missing type.
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
     Root,
@@ -46,12 +46,12 @@ enum Level {
     Item,
 }
 
-/// What is wrong with the schema at a path. Rules that are expressions are compiled if nothing else is: they take their
-/// types from it.
+/// The errors of the schema at a path. CEL rules are compiled only if there are no others, since they take their types
+/// from the schema.
 pub(crate) fn errors(path: &FieldPath, schema: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     if names_dialect(schema, 0) {
-        // Kubernetes cannot convert such a schema, and looks no further.
+        // Kubernetes cannot convert such a schema and stops here.
         let why = "OpenAPIV3Schema 'schema' is not supported";
         return FieldError::invalid(path, "", why).into();
     }
@@ -62,7 +62,7 @@ pub(crate) fn errors(path: &FieldPath, schema: &Value) -> FieldErrors {
     errors
 }
 
-/// Whether a schema, or one within it, says which dialect of JSON Schema it is in.
+/// True if a schema, or one nested in it, sets `$schema`.
 fn names_dialect(schema: &Value, depth: u32) -> bool {
     let inner = ["properties", "items", "additionalProperties", "allOf", "anyOf", "oneOf", "not"];
     let within = |value: &Value| match value {
@@ -116,7 +116,7 @@ fn check(path: &FieldPath, schema: &Value, level: Level, depth: u32, errors: &mu
     rule_errors(path, schema, errors);
 }
 
-/// The API version and kind of an object are texts.
+/// Checks that `apiVersion` and `kind` are strings.
 fn check_type_meta(path: &FieldPath, schema: &Value, errors: &mut FieldErrors) {
     for name in ["apiVersion", "kind"] {
         let Some(field) = schema["properties"].get(name).filter(|field| field["type"] != "string") else {
@@ -168,7 +168,7 @@ fn check_words(path: &FieldPath, schema: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether a schema has words that Kubernetes does not go on to understand.
+/// True if a schema has keywords that stop Kubernetes from converting it.
 fn has_unsupported(schema: &Value) -> bool {
     UNSUPPORTED.iter().any(|word| schema.get(word).is_some_and(|value| !value.is_null()))
 }
@@ -213,7 +213,7 @@ fn check_type(path: &FieldPath, schema: &Value, level: Level, errors: &mut Field
     }
 }
 
-/// The older way to say that a value is a number or a text.
+/// True for the older spelling of int-or-string: `anyOf` the two types.
 fn is_int_or_string_pattern(schema: &Value) -> bool {
     let types = schema["anyOf"].as_array().into_iter().flatten();
     types
@@ -240,7 +240,7 @@ fn check_embedded(path: &FieldPath, schema: &Value, kind: &str, errors: &mut Fie
     }
 }
 
-/// The server knows what metadata is; a schema may only narrow down names.
+/// Checks `metadata`: its schema is implied, and a definition may only restrict `name` and `generateName`.
 fn check_metadata(path: &FieldPath, schema: &Value, errors: &mut FieldErrors) {
     if schema["type"] != "object" {
         errors.push(FieldError::invalid(
@@ -312,14 +312,14 @@ fn check_list(path: &FieldPath, schema: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// What is in a set is looked at as a whole.
+/// Checks the items of a set: they must be scalar or atomic, since sets compare whole items.
 fn check_set_items(path: &FieldPath, items: &Value, errors: &mut FieldErrors) {
     let word = match items["type"].as_str() {
         Some("object") => "x-kubernetes-map-type",
         Some("array") => "x-kubernetes-list-type",
         _ => "",
     };
-    // A list is looked at as a whole unless it says otherwise, an object only if it says so.
+    // A list is atomic by default; an object only if it says so.
     let is_default = word == "x-kubernetes-list-type" && items.get(word).is_none();
     if !word.is_empty() && items[word] != "atomic" && !is_default {
         let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
@@ -350,7 +350,7 @@ fn check_map(path: &FieldPath, schema: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// The keys of a list are plain fields that every item has.
+/// Checks the keys of a map list: required scalar properties of the items.
 fn check_keys(path: &FieldPath, schema: &Value, keys: &[&Value], errors: &mut FieldErrors) {
     let (items, at) = (&schema["items"], path.child("items"));
     if items["type"] != "object" {
@@ -394,7 +394,7 @@ fn check_pattern(path: &FieldPath, schema: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// A default must be in order itself.
+/// Checks that a default is valid against its own schema.
 fn check_default(path: &FieldPath, schema: &Value, level: Level, errors: &mut FieldErrors) {
     let Some(default) = schema.get("default").filter(|default| !default.is_null()) else {
         return;
@@ -421,7 +421,7 @@ fn check_default(path: &FieldPath, schema: &Value, level: Level, errors: &mut Fi
     }));
 }
 
-/// The formats that a schema names and nobody knows, each as it is written.
+/// Collects the unrecognized formats of a schema, spelled as written.
 pub(crate) fn unknown_formats<'s>(schema: &'s Value, found: &mut Vec<&'s str>) {
     if let Some(format) = schema["format"].as_str()
         && !FORMATS.contains(&&*format.replace('-', ""))
@@ -444,7 +444,7 @@ pub(crate) fn unknown_formats<'s>(schema: &'s Value, found: &mut Vec<&'s str>) {
     }
 }
 
-/// Whether a value has fields that would be pruned.
+/// True if pruning would remove fields of a value.
 fn has_unknown(schema: &Value, value: &Value) -> bool {
     let keeps_all = schema["x-kubernetes-preserve-unknown-fields"] == true
         || schema["x-kubernetes-embedded-resource"] == true;
@@ -483,7 +483,7 @@ fn check_junctors(path: &FieldPath, schema: &Value, depth: u32, errors: &mut Fie
     }
 }
 
-/// Rules that are expressions hold always; there are none for what need not hold.
+/// Rejects CEL rules below `anyOf`, `oneOf` and `not`, where they need not hold.
 fn forbid_rules(path: &FieldPath, schema: &Value, depth: u32, errors: &mut FieldErrors) {
     if depth > NESTING_LIMIT {
         return;

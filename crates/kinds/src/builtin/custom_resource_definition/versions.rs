@@ -1,7 +1,7 @@
-//! The versions of a custom kind: which there are, which one is stored, and what each has besides a schema.
+//! Validation of a definition's versions: names, the storage version, and the parts of each besides the schema.
 //!
-//! What all versions have in common, Kubernetes finds in one place above them, and says so in its errors: the schema of
-//! a kind with one version is `spec.validation`, not `spec.versions[0].schema`.
+//! Kubernetes moves parts that all versions share to the top level, and its errors name them there: the schema of a
+//! definition with one version is `spec.validation`, not `spec.versions[0].schema`.
 
 use serde_json::{Value, json};
 use watchkeeper_cel::limits::MAX_SCHEMA_REGEX_BYTES;
@@ -19,14 +19,14 @@ const COLUMN_FORMATS: [&str; 8] = [
     "byte", "date", "date-time", "double", "float", "int32", "int64", "password",
 ];
 
-/// The longest text that tells of a version that goes away.
+/// The longest `deprecationWarning`.
 const MAX_WARNING_BYTES: usize = 256;
 
-/// The most versions of a kind. Kubernetes has no limit here; what is sent of an event is shared by watches on a version,
-/// which is told apart by five bits.
+/// The largest number of versions. Kubernetes has no limit; encoded watch events are shared per version, and the key of
+/// the shared encoding has five bits for it.
 const MAX_VERSIONS: usize = 32;
 
-/// The most fields a selector may name, as Kubernetes has it.
+/// The largest number of selectable fields, as in Kubernetes.
 const MAX_SELECTABLE: usize = 8;
 
 pub(crate) fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
@@ -79,7 +79,7 @@ pub(crate) fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// What is said of a version that goes away.
+/// Checks `deprecationWarning`.
 fn check_deprecation(version: &Place<'_, '_>, errors: &mut Errors) {
     let warning = version.field("deprecationWarning");
     if !warning.is_set() {
@@ -104,12 +104,12 @@ fn check_deprecation(version: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Whether Go would print a character. What has no glyph of its own is escaped by Rust's debug form.
+/// True if Go's `unicode.IsPrint` holds. Rust's debug form escapes the same characters.
 fn is_printable(char: char) -> bool {
     matches!(char, '\\' | '"' | '\'') || (char == ' ' || !char.is_whitespace()) && char.escape_debug().count() == 1
 }
 
-/// Kubernetes still has a field for the only version there once was, and keeps the name of the first in it.
+/// Checks the deprecated `spec.version`, which must name the first version.
 fn check_first(spec: &Place<'_, '_>, versions: &[&Value], errors: &mut Errors) {
     let first = versions.first().and_then(|version| version["name"].as_str());
     let Some(name) = first.filter(|name| !name.is_empty()) else {
@@ -121,7 +121,7 @@ fn check_first(spec: &Place<'_, '_>, versions: &[&Value], errors: &mut Errors) {
     }
 }
 
-/// Where a part of a version is said to stand; `None` if all versions have it in common and it was seen before.
+/// The path errors use for a part of a version; `None` if all versions share it and it was checked already.
 fn common(versions: &[&Value], name: &str, index: usize) -> Option<FieldPath> {
     let spec = FieldPath::new("spec");
     match versions.iter().all(|version| version[name] == versions[0][name]) {
@@ -130,7 +130,7 @@ fn common(versions: &[&Value], name: &str, index: usize) -> Option<FieldPath> {
     }
 }
 
-/// Calls back for each part of that name that differs from the others.
+/// Calls `check` for each distinct part of that name.
 fn each(versions: &[&Value], name: &str, mut check: impl FnMut(&FieldPath, &Value)) {
     for (index, version) in versions.iter().enumerate() {
         if let Some(path) = common(versions, name, index) {
@@ -157,7 +157,7 @@ fn check_schemas(versions: &[&Value], errors: &mut Errors) {
             false => own,
         };
         let path = path.child("openAPIV3Schema");
-        // Each version keeps its own, also where they are the same.
+        // Each version compiles its own patterns, even if they are equal.
         if !patterns.has_room_for(found) {
             let why = format!("patterns take more than {MAX_SCHEMA_REGEX_BYTES} bytes when compiled");
             return errors.push(FieldError::forbidden(&path, why));
@@ -267,7 +267,7 @@ fn check_selectable(path: &FieldPath, version: &Value, errors: &mut Errors) {
 const NOT_PLAIN: &str =
     "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
 
-/// The schema of the field that a path of names leads to, or why it leads nowhere.
+/// The schema of the field that a simple path names, or why there is none.
 fn selectable_field<'s>(path: &str, mut schema: &'s Value) -> Result<&'s Value, String> {
     let mut rest = path;
     while !rest.is_empty() {
@@ -295,7 +295,7 @@ fn selectable_field<'s>(path: &str, mut schema: &'s Value) -> Result<&'s Value, 
 
 const NOT_SIMPLE: &str = "must be a simple json path starting with .";
 
-/// Versions as Go prints its structs, without what it has moved to a common place.
+/// Formats versions as Go prints its structs, without the parts moved to the top level.
 fn in_go(place: &Place<'_, '_>, versions: &[&Value]) -> String {
     if !place.is_set() {
         return "null".to_owned();

@@ -1,13 +1,13 @@
-//! The flow schemas that every cluster begins with.
+//! The flow schemas that every cluster starts with.
 
 use serde_json::{Value, json};
 
-/// Lets the server keep a schema or a level as it is suggested.
+/// The annotation that lets the server reset an object to its suggested spec.
 pub(crate) const AUTO_UPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
 
 const EVERYBODY: [&str; 2] = ["system:unauthenticated", "system:authenticated"];
 
-/// The schemas, those that are tried first first.
+/// The schemas in matching order.
 pub fn suggested_flow_schemas() -> Vec<Value> {
     let leases = |verbs: &[&str]| namespaced(verbs, "coordination.k8s.io", &["leases"]);
     let all = || json!({"resourceRules": [anything()], "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}]});

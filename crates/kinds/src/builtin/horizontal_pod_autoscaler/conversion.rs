@@ -1,6 +1,6 @@
-//! Autoscalers: `autoscaling/v1` knows one metric, the use of the CPU. What else the stored version has, it shows in
-//! annotations: other metrics and how fast to scale, which are a part of the spec; current values and conditions, which
-//! are a part of the status.
+//! Conversion between `autoscaling/v1` and the stored version. `v1` has a field for one metric, CPU utilization. It
+//! shows everything else in annotations: other metrics and the behavior (converted with the spec), and current metrics
+//! and conditions (converted with the status).
 //!
 //! The annotations have forms of their own. Metrics are flat, as they were before `autoscaling/v2`:
 //!
@@ -9,7 +9,8 @@
 //! annotation    {"type": "Resource", "resource": {"name": "memory", "targetAverageUtilization": 60}}
 //! ```
 //!
-//! Behavior is a struct of Go's: `ScaleUp` where JSON has `scaleUp`, and null where nothing is set.
+//! Behavior is encoded as Go encodes a struct without JSON tags: `ScaleUp` instead of `scaleUp`, and null for unset
+//! fields.
 
 use serde_json::{Map, Value, json};
 
@@ -17,13 +18,13 @@ use crate::conversion::Conversion;
 use crate::metadata;
 use crate::rules::go_structs;
 
-/// Metrics besides the use of the CPU.
+/// The metrics other than CPU utilization.
 pub(crate) const METRICS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/metrics";
 /// The current values of all metrics.
 const CURRENT_METRICS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
-/// How fast to scale.
+/// The scaling behavior.
 const BEHAVIOR_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/behavior";
-/// What the controller says of itself.
+/// The conditions.
 const CONDITIONS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/conditions";
 
 pub(crate) static CONVERSION: Conversion = Conversion {
@@ -37,7 +38,7 @@ pub(crate) static CONVERSION: Conversion = Conversion {
 };
 
 type Fields = Map<String, Value>;
-/// Converts a part of an object, whose annotations are beside it.
+/// Converts the spec or status; the second argument is the object's annotations.
 type Convert = fn(&mut Fields, &mut Fields);
 
 fn converted(mut scaler: Value, spec: Convert, status: Convert) -> Value {
@@ -98,7 +99,7 @@ fn status_to_stored(status: &mut Fields, annotations: &mut Fields) {
         let current = json!({"averageValue": "0", "averageUtilization": percent});
         json!({"type": "Resource", "resource": {"name": "cpu", "current": current}})
     });
-    // The annotation has the use of the CPU as well, and says more of it.
+    // The annotation contains CPU utilization too, with more detail.
     let mut metrics: Vec<Value> = take_list(annotations, CURRENT_METRICS_ANNOTATION);
     metrics = metrics
         .iter()
@@ -136,11 +137,11 @@ fn status_to_served(status: &mut Fields, annotations: &mut Fields) {
         "HorizontalPodAutoscalerCondition",
         taken_list(status, "conditions"),
     );
-    // What v2 leaves out when it is zero, v1 prints.
+    // v1 always encodes this field; v2 omits it when it is zero.
     status.entry("currentReplicas").or_insert(json!(0));
 }
 
-/// The use of the CPU that a metric is about; `None` if it is about something else.
+/// The CPU utilization of a metric; `None` for other metrics.
 fn cpu_utilization<'m>(metric: &'m Value, values: &str) -> Option<&'m Value> {
     let resource = metric
         .get("resource")
@@ -148,10 +149,10 @@ fn cpu_utilization<'m>(metric: &'m Value, values: &str) -> Option<&'m Value> {
     resource[values].get("averageUtilization")
 }
 
-/// Where the fields of a source stand in v2, and what they are called in an annotation.
+/// The fields of a metric source: the path in v2, and the name in the annotation.
 type Names = &'static [(&'static str, &'static str)];
 
-/// Each kind of metric.
+/// The metric sources.
 const SOURCES: &[(&str, Names)] = &[
     (
         "resource",
@@ -199,7 +200,7 @@ const SOURCES: &[(&str, Names)] = &[
     ),
 ];
 
-/// Each kind of current value.
+/// The current metrics.
 const STATUSES: &[(&str, Names)] = &[
     (
         "resource",
@@ -247,7 +248,7 @@ const STATUSES: &[(&str, Names)] = &[
     ),
 ];
 
-/// A metric as annotations have it.
+/// A metric in the form of the annotation.
 fn flat(metric: &Value, kinds: &[(&str, Names)]) -> Value {
     let mut flat = json!({"type": metric["type"]});
     for (kind, names) in kinds {
@@ -261,7 +262,7 @@ fn flat(metric: &Value, kinds: &[(&str, Names)]) -> Value {
     flat
 }
 
-/// A metric as v2 has it.
+/// A metric in the form of v2.
 fn nested(metric: &Value, values: &str, kinds: &[(&str, Names)]) -> Value {
     let mut nested = json!({"type": metric["type"]});
     for (kind, names) in kinds {
@@ -280,7 +281,7 @@ fn nested(metric: &Value, values: &str, kinds: &[(&str, Names)]) -> Value {
     nested
 }
 
-/// What a target aims at, which its values tell.
+/// Infers the type of a target from the field that is set.
 fn target_type(target: &Value) -> &'static str {
     match (target.get("averageUtilization"), target.get("averageValue")) {
         (Some(_), _) => "Utilization",
@@ -297,7 +298,7 @@ fn set(object: &mut Value, place: &str, value: Value) {
     *at = value;
 }
 
-/// A struct of Go's with the names of JSON, without what is not set.
+/// Renames Go field names to JSON names and removes nulls.
 fn from_go(value: Value) -> Value {
     let renamed = |name: String| -> String {
         let mut letters = name.chars();
@@ -315,7 +316,7 @@ fn from_go(value: Value) -> Value {
     }
 }
 
-/// What an annotation says; nothing if that cannot be read.
+/// Removes and parses an annotation. `None` if it is missing or cannot be parsed.
 fn take(annotations: &mut Fields, name: &str) -> Option<Value> {
     let text = annotations.remove(name)?;
     serde_json::from_str(text.as_str()?).ok()
@@ -358,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_use_of_the_cpu_has_a_field() {
+    fn cpu_utilization_has_a_field_in_v1() {
         let served = json!({
             "metadata": {"name": "h", "annotations": {"a": "b"}},
             "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 80},
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn other_metrics_are_flat_in_an_annotation() {
+    fn other_metrics_are_flattened_in_an_annotation() {
         let check = |kind: &str, source: &str, v2: Value, v1: Value| {
             let stored = json!({
                 "metadata": {},
@@ -460,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_that_cannot_be_read_say_nothing() {
+    fn unparsable_annotations_are_ignored() {
         let served = json!({
             "metadata": {"annotations": {METRICS_ANNOTATION: "[{", BEHAVIOR_ANNOTATION: "7"}},
             "spec": {"maxReplicas": 3},

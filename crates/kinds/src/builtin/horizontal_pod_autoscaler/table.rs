@@ -1,15 +1,15 @@
-//! What autoscalers aim at, as one cell.
+//! The targets cell of an autoscaler's row.
 
 use serde_json::Value;
 
 use crate::table::cells::{NONE, or, plain, text_at};
 
-/// What is not known yet.
+/// Shown for a current value that is not known yet.
 const UNKNOWN: &str = "<unknown>";
-/// Metrics in a cell; of more there is the number.
+/// The largest number of metrics in a cell; the rest is a count.
 const MAX_TARGETS: usize = 2;
 
-/// What an autoscaler aims at and where it is: `cpu: 12%/80%, memory: <unknown>/500Mi + 1 more...`.
+/// Current values and targets: `cpu: 12%/80%, memory: <unknown>/500Mi + 1 more...`.
 pub(crate) fn targets(scaler: &Value) -> String {
     let metrics = scaler["spec"]["metrics"].as_array().into_iter().flatten();
     let shown = metrics
@@ -29,7 +29,7 @@ pub(crate) fn targets(scaler: &Value) -> String {
     }
 }
 
-/// One metric, which stands under the name of its type in lower camel case.
+/// One metric. Its field is the type in lower camel case.
 fn target(metric: &Value, status: &Value) -> String {
     let kind = text_at(metric, "/type");
     let source = kind

@@ -1,4 +1,4 @@
-//! What is wrong with what a job makes of the ends of its pods: when it has failed, and when it has succeeded.
+//! Validation of a job's pod failure policy and success policy.
 
 use std::collections::HashSet;
 
@@ -14,10 +14,10 @@ const STATUSES: &[&str] = &["False", "True", "Unknown"];
 const MAX_RULES: usize = 20;
 const MAX_PATTERNS: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
-/// How long the list of indexes may be, in bytes.
+/// The longest `succeededIndexes`, in bytes.
 const MAX_INDEXES: usize = 64 * 1024;
 
-/// Checks when a job has failed.
+/// Checks `podFailurePolicy`.
 pub(crate) fn check_failure_policy(spec: &Place<'_, '_>, errors: &mut Errors) {
     let policy = spec.field("podFailurePolicy");
     let rules = policy.field("rules");
@@ -50,7 +50,7 @@ pub(crate) fn check_failure_policy(spec: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// One of a few words; a missing one is told what it could be.
+/// Checks an enum value. The error for a missing one lists the valid values.
 fn check_word(word: &Place<'_, '_>, known: &[&str], errors: &mut Errors) {
     match word.text() {
         "" => {
@@ -110,7 +110,7 @@ fn check_exit_codes(codes: &Place<'_, '_>, containers: &HashSet<&str>, errors: &
     }
 }
 
-/// Checks when a job has succeeded.
+/// Checks `successPolicy`.
 pub(crate) fn check_success_policy(spec: &Place<'_, '_>, errors: &mut Errors) {
     let policy = spec.field("successPolicy");
     if !policy.is_set() {
@@ -163,7 +163,7 @@ fn check_success_rule(rule: &Place<'_, '_>, completions: i64, errors: &mut Error
     }
 }
 
-/// How many indexes `1,3-5,7` lists, or why it lists none.
+/// Counts the indexes in a list such as `1,3-5,7`.
 fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let (mut total, mut last) = (0, None);
     for interval in text.split(',').filter(|_| !text.is_empty()) {

@@ -1,4 +1,4 @@
-//! What is wrong with annotations that say something about a pod, or about the pods of a template.
+//! Validation of the annotations that have a meaning for pods, on pods and templates.
 
 use std::cell::LazyCell;
 use std::collections::HashSet;
@@ -7,13 +7,13 @@ use crate::rules::formats::check_no_steps_back;
 use crate::rules::place::{Errors, Place};
 use super::warnings::APP_ARMOR;
 
-/// The server's picture of a pod that a node runs by itself.
+/// Marks a mirror pod: the API object of a static pod.
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 
-/// Checks the annotations of what has the spec.
+/// Checks the annotations of the object that has the spec.
 pub(crate) fn check_annotations(
     annotations: &Place<'_, '_>,
     spec: &Place<'_, '_>,
@@ -55,7 +55,7 @@ fn container_names<'v>(spec: &Place<'v, '_>) -> HashSet<&'v str> {
         .collect()
 }
 
-/// A number that sorts pods; Kubernetes knows one way to write it.
+/// True for a deletion cost in the only spelling that Kubernetes accepts.
 fn is_cost(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_plain = digits == "0" || !digits.starts_with(['0', '+']);
@@ -63,7 +63,7 @@ fn is_cost(text: &str) -> bool {
 }
 
 fn check_seccomp(key: &str, profile: &Place<'_, '_>, annotations: &Place<'_, '_>, errors: &mut Errors) {
-    // Here the key is a field for once.
+    // This path names the annotation as a field, not as a key.
     let place = annotations.field(key);
     match profile.text() {
         "runtime/default" | "docker/default" | "unconfined" => {}

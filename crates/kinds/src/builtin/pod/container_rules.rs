@@ -1,4 +1,4 @@
-//! What is wrong with the containers of a pod.
+//! Validation of a pod's containers.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -14,7 +14,7 @@ pub(crate) const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 const MESSAGE_POLICIES: &[&str] = &["File", "FallbackToLogsOnError"];
 const RESTART_POLICIES: &[&str] = &["Always", "Never", "OnFailure"];
 
-/// What an ephemeral container may not have: nothing waits for it and nothing restarts it.
+/// Fields that an ephemeral container may not set: nothing probes or restarts it.
 const NOT_EPHEMERAL: &[&str] = &[
     "ports",
     "resources",
@@ -27,18 +27,18 @@ const NOT_EPHEMERAL: &[&str] = &[
     "lifecycle",
 ];
 
-/// What containers are checked against.
+/// The parts of a pod that containers are validated against.
 struct Pod<'a, 'v> {
     volumes: &'a Volumes<'v>,
     claims: &'a BTreeSet<&'v str>,
-    /// How long the pod takes to end, in seconds.
+    /// The termination grace period, in seconds.
     grace: i64,
-    /// Whether users of the pod are the host's.
+    /// True unless the pod has a user namespace of its own.
     host_users: bool,
     never_restarts: bool,
 }
 
-/// Checks all containers of a spec, given its volumes that are in order and the names of its claims.
+/// Checks all containers of a spec, given its valid volumes and the names of its claims.
 pub(crate) fn check_containers<'v>(
     spec: &Place<'v, '_>,
     volumes: &Volumes<'v>,
@@ -87,7 +87,7 @@ fn check_init_container<'v>(
     check_container(container, pod, errors);
     check_restart(container, errors);
     check_unique(container, names, errors);
-    // They run one after another, so that ports are taken by one container at a time.
+    // Init containers run one after another, so they may use the same host ports.
     port_rules::check_host_ports_of(container, &mut HashSet::new(), errors);
     if container.field("restartPolicy").text() == "Always" {
         probe_rules::check_lifecycle(&container.field("lifecycle"), pod.grace, errors);
@@ -139,7 +139,7 @@ fn check_unique<'v>(container: &Place<'v, '_>, names: &mut HashSet<&'v str>, err
     }
 }
 
-/// Whether a container starts again by rules of its own.
+/// Checks a container's own restart policy and restart rules.
 fn check_restart(container: &Place<'_, '_>, errors: &mut Errors) {
     let policy = container.field("restartPolicy");
     policy.may_be_one_of(RESTART_POLICIES, errors);
@@ -148,7 +148,7 @@ fn check_restart(container: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// What all containers have in common.
+/// Checks the fields that all kinds of containers have.
 fn check_container(container: &Place<'_, '_>, pod: &Pod<'_, '_>, errors: &mut Errors) {
     container
         .field("name")
@@ -169,7 +169,7 @@ fn check_container(container: &Place<'_, '_>, pod: &Pod<'_, '_>, errors: &mut Er
     security_rules::check_container(&container.field("securityContext"), pod.host_users, errors);
 }
 
-/// What happens to a container that gets more or less. Errors are about the list.
+/// Checks the resize policies. Errors name the list, not the item.
 fn check_resize(policies: &Place<'_, '_>, pod: &Pod<'_, '_>, errors: &mut Errors) {
     let mut resources = HashSet::new();
     for policy in policies.items() {
@@ -193,7 +193,7 @@ fn check_resize(policies: &Place<'_, '_>, pod: &Pod<'_, '_>, errors: &mut Errors
     }
 }
 
-/// What is checked of the images of pods, and not of those of templates.
+/// Checks images of pods. Templates are not checked for this.
 pub(crate) fn check_images_of_pod(spec: &Place<'_, '_>, errors: &mut Errors) {
     for list in ["containers", "initContainers"] {
         for container in spec.field(list).items() {
@@ -209,7 +209,7 @@ fn check_image_of_pod(container: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Containers that may do everything, where the server allows none.
+/// The errors of privileged containers, for a server that does not allow them.
 pub(crate) fn privileged_errors(path: &FieldPath, spec: &Value) -> Errors {
     let mut errors = Errors::new();
     let is_host_process = |within: &Value| within["securityContext"]["windowsOptions"]["hostProcess"] == true;

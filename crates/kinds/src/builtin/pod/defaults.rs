@@ -1,7 +1,7 @@
-//! What a pod is unless it says otherwise.
+//! Defaults of pods and pod templates.
 //!
-//! Templates of pods share [`default_spec`]; the rest shows in pods alone, so that a template keeps saying what its
-//! author said. Not filled in: requests and limits of the pod as a whole from those of its containers.
+//! Templates share [`default_spec`]; the other defaults apply to pods only, so that templates stay as written. Not
+//! implemented: pod-level requests and limits derived from those of the containers.
 
 use serde_json::{Value, json};
 
@@ -13,25 +13,25 @@ const FILE_MODE: i64 = 0o644;
 
 const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
-/// Fills in what a pod leaves open.
+/// Fills in the defaults of a pod.
 pub(crate) fn default_pod(pod: &mut Value) {
     let Some(spec) = object_mut(pod, "spec") else {
         return;
     };
     for list in ["containers", "initContainers"] {
-        items_mut(spec, list).for_each(request_what_is_allowed);
+        items_mut(spec, list).for_each(default_requests_to_limits);
     }
     fill(spec, "enableServiceLinks", true);
     if spec["hostNetwork"] == true {
         for list in ["containers", "initContainers"] {
-            items_mut(spec, list).for_each(use_ports_of_host);
+            items_mut(spec, list).for_each(default_host_ports);
         }
     }
     default_spec(spec);
 }
 
-/// A container that limits itself without saying what it needs needs all it may take.
-fn request_what_is_allowed(container: &mut Value) {
+/// Sets the requests of a container to its limits where they are unset.
+fn default_requests_to_limits(container: &mut Value) {
     let Some(resources) = object_mut(container, "resources") else {
         return;
     };
@@ -45,30 +45,30 @@ fn request_what_is_allowed(container: &mut Value) {
     }
 }
 
-/// On the host's network a container's port is the host's.
-fn use_ports_of_host(container: &mut Value) {
+/// Sets the host port to the container port, for pods on the host network.
+fn default_host_ports(container: &mut Value) {
     for port in items_mut(container, "ports") {
         let number = port["containerPort"].clone();
         fill(port, "hostPort", number);
     }
 }
 
-/// Fills in what the spec of a pod, or of a template for pods, leaves open.
+/// Fills in the defaults of the spec of a pod or template.
 pub(crate) fn default_spec(spec: &mut Value) {
     fill(spec, "dnsPolicy", "ClusterFirst");
     fill(spec, "restartPolicy", "Always");
     fill(spec, "securityContext", json!({}));
     fill(spec, "terminationGracePeriodSeconds", 30);
     fill(spec, "schedulerName", "default-scheduler");
-    name_service_account_twice(spec);
+    sync_service_account_names(spec);
     items_mut(spec, "volumes").for_each(default_volume);
     for list in CONTAINER_LISTS {
         items_mut(spec, list).for_each(default_container);
     }
 }
 
-/// The account has an old name and a new one; both are shown, and the new one counts.
-fn name_service_account_twice(spec: &mut Value) {
+/// Sets both `serviceAccountName` and the deprecated `serviceAccount`. The new name wins.
+fn sync_service_account_names(spec: &mut Value) {
     if let Some(old) = spec.get("serviceAccount").cloned() {
         fill(spec, "serviceAccountName", old);
     }

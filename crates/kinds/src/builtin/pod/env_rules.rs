@@ -1,11 +1,11 @@
-//! What is wrong with the environment of containers.
+//! Validation of environment variables.
 
 use watchkeeper_meta::validation::{NameRule, dns1123_label, dns1123_subdomain, qualified_name};
 
 use crate::rules::formats::{check_descending, data_key};
 use crate::rules::place::{Errors, Place, Rule};
 
-/// Fields of a pod that can be referred to at all.
+/// The fields of a pod that references can name at all.
 const KNOWN_FIELDS: &[&str] = &[
     "metadata.annotations",
     "metadata.labels",
@@ -24,7 +24,7 @@ const KNOWN_FIELDS: &[&str] = &[
     "spec.host",
 ];
 
-/// Those that a variable can have for its value.
+/// The fields that an environment variable can refer to.
 const VARIABLE_FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
@@ -37,7 +37,7 @@ const VARIABLE_FIELDS: &[&str] = &[
     "status.podIPs",
 ];
 
-/// Those that a file can have for its content.
+/// The fields that a downward API file can refer to.
 pub(crate) const FILE_FIELDS: &[&str] = &[
     "metadata.annotations",
     "metadata.labels",
@@ -55,13 +55,13 @@ const RESOURCE_FIELDS: &[&str] = &[
     "requests.memory",
 ];
 
-/// How amounts can be counted, by what they are of; CPU has fewer ways than bytes have.
+/// The units of an amount, by resource. CPU has fewer than bytes.
 const CPU_DIVISORS: &[&str] = &["1m", "1"];
 const BYTE_DIVISORS: &[&str] = &[
     "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
 ];
 
-/// Checks the variables of a container.
+/// Checks the environment variables of a container.
 pub(crate) fn check_env(env: &Place<'_, '_>, errors: &mut Errors) {
     for variable in env.items() {
         let name = variable.field("name");
@@ -73,7 +73,7 @@ pub(crate) fn check_env(env: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Checks the maps and secrets whose entries become variables. That there is one, Kubernetes says of the list.
+/// Checks `envFrom`. As in Kubernetes, a missing source is reported on the list.
 pub(crate) fn check_env_from(list: &Place<'_, '_>, errors: &mut Errors) {
     for source in list.items() {
         source.field("prefix").may_keep(variable_name, errors);
@@ -123,7 +123,7 @@ fn check_source(source: &Place<'_, '_>, has_value: bool, errors: &mut Errors) {
     errors.push(source.invalid_for("", error));
 }
 
-/// Checks a reference to a field of the pod itself; the first error is the only one.
+/// Checks a reference to a field of the pod. Reports only the first error.
 pub(crate) fn check_field_reference(reference: &Place<'_, '_>, supported: &[&str], errors: &mut Errors) {
     let (version, path) = (reference.field("apiVersion"), reference.field("fieldPath"));
     if let Some(empty) = [version, path].into_iter().find(|field| field.text().is_empty()) {
@@ -154,7 +154,7 @@ pub(crate) fn check_field_reference(reference: &Place<'_, '_>, supported: &[&str
     }
 }
 
-/// `metadata.labels['app']` names one entry of a map.
+/// Splits `metadata.labels['app']` into the field and the key.
 fn split_subscript(path: &str) -> (&str, Option<&str>) {
     let split = path.strip_suffix("']").and_then(|rest| rest.split_once("['"));
     match split {
@@ -163,7 +163,7 @@ fn split_subscript(path: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Checks a reference to what a container asks for or may take.
+/// Checks a reference to the requests or limits of a container.
 pub(crate) fn check_resource_reference(reference: &Place<'_, '_>, errors: &mut Errors) {
     let resource = reference.field("resource");
     let is_huge_page = |name: &str| {
@@ -210,7 +210,7 @@ fn check_key_reference(reference: &Place<'_, '_>, errors: &mut Errors) {
     reference.field("key").must_be_set_and_keep(data_key, errors);
 }
 
-/// A variable whose value stands in a file of a volume.
+/// Checks a variable whose value is read from a file of a volume.
 fn check_file_reference(reference: &Place<'_, '_>, errors: &mut Errors) {
     reference.field("key").must_be_set_and_keep(variable_name, errors);
     reference
@@ -221,7 +221,7 @@ fn check_file_reference(reference: &Place<'_, '_>, errors: &mut Errors) {
     check_descending(&path, errors);
 }
 
-/// Why a text is not the name of a variable.
+/// The errors of an environment variable's name.
 fn variable_name(name: &str) -> Vec<String> {
     let is_fit = name.chars().all(|c| matches!(c, ' '..='~') && c != '=');
     let why =

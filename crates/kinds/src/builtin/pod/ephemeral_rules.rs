@@ -1,11 +1,11 @@
-//! Debugging containers come to a running pod and stay as they came.
+//! Validation of `/ephemeralcontainers`: containers can be added, and are immutable afterwards.
 
 use serde_json::Value;
 
 use crate::rules::place::{Errors, Place};
 use crate::rules::unified_diff;
 
-/// What is wrong with a change.
+/// Checks an update.
 pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let (spec, old_spec) = (pod.field("spec"), live.field("spec"));
     let (new, old) = (

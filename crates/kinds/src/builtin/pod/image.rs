@@ -1,9 +1,9 @@
-//! Image references, as far as a server reads them: whether they mean whatever is newest.
+//! Image references, parsed only as far as needed to find out whether the tag is `latest`.
 
-/// As long as the name of a repository may be, with its host.
+/// The longest name of a repository, including its host.
 const MAX_NAME_BYTES: usize = 255;
 
-/// Whether an image is to be pulled every time: it is tagged `latest`, or neither tagged nor pinned.
+/// True if an image is tagged `latest`, or has neither tag nor digest. Such images are pulled every time.
 pub(crate) fn is_latest(reference: &str) -> bool {
     let (name, digest) = match reference.split_once('@') {
         Some((name, digest)) => (name, Some(digest)),
@@ -15,7 +15,7 @@ pub(crate) fn is_latest(reference: &str) -> bool {
     }
 }
 
-/// What is not the name of a repository has no tag, not even an implied one.
+/// True for the name of a repository. Other texts have no tag, not even an implied one.
 fn is_repository(name: &str) -> bool {
     let path = match name.split_once('/') {
         Some((host, path)) if is_host(host) => path,
@@ -39,7 +39,7 @@ mod tests {
     use super::is_latest;
 
     #[test]
-    fn an_image_is_latest_if_it_says_so_or_says_nothing() {
+    fn an_image_is_latest_if_tagged_so_or_without_tag_and_digest() {
         for (reference, latest) in [
             ("nginx", true),
             ("nginx:latest", true),

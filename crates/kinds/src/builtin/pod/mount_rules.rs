@@ -1,5 +1,5 @@
-//! What is wrong with the places at which containers see volumes. What Kubernetes says of paths and propagation, it
-//! says of the list of mounts and not of the one that is meant.
+//! Validation of volume mounts and devices. As in Kubernetes, errors of paths and propagation name the list of mounts,
+//! not the item.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use super::volume_rules::Volumes;
 const PROPAGATION: &[&str] = &["Bidirectional", "HostToContainer", "None"];
 const RECURSIVE: &[&str] = &["Disabled", "Enabled", "IfPossible"];
 
-/// Checks the mounts and devices of a container, given the pod's volumes that are in order.
+/// Checks the mounts and devices of a container, given the pod's valid volumes.
 pub(crate) fn check_mounts(container: &Place<'_, '_>, volumes: &Volumes<'_>, errors: &mut Errors) {
     let (mounts, devices) = (container.field("volumeMounts"), container.field("volumeDevices"));
     let device_names = texts(&devices, "name");

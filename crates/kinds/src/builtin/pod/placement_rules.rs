@@ -1,4 +1,4 @@
-//! What is wrong with where a pod wants to run: near or far from nodes and other pods, and how evenly spread.
+//! Validation of a pod's affinity and topology spread constraints.
 
 use watchkeeper_meta::FieldError;
 use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
@@ -10,7 +10,7 @@ const HONORED: &[&str] = &["Honor", "Ignore"];
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// Checks what a pod is drawn to and driven from.
+/// Checks node and pod affinity and anti-affinity.
 pub(crate) fn check_affinity(affinity: &Place<'_, '_>, errors: &mut Errors) {
     check_node_affinity(&affinity.field("nodeAffinity"), errors);
     for name in ["podAffinity", "podAntiAffinity"] {
@@ -36,7 +36,7 @@ fn check_node_affinity(affinity: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Checks which nodes are selected; volumes select nodes in the same way.
+/// Checks a node selector. Volumes use it too.
 pub(crate) fn check_node_selector(selector: &Place<'_, '_>, errors: &mut Errors) {
     let terms = selector.field("nodeSelectorTerms");
     if terms.len() == 0 {
@@ -54,7 +54,7 @@ fn check_weight(preferred: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// What the values of a requirement must be. A preference that no node can meet harms nobody.
+/// The validation of requirement values. It is lenient for preferences, which may match no node.
 #[derive(Clone, Copy, PartialEq)]
 enum Values {
     Any,
@@ -89,7 +89,7 @@ fn check_node_term(term: &Place<'_, '_>, allowed: Values, errors: &mut Errors) {
     }
 }
 
-/// Nodes can be selected by one field, their name.
+/// Checks a requirement on node fields. The only one is the name.
 fn check_field_requirement(requirement: &Place<'_, '_>, errors: &mut Errors) {
     let (operator, values) = (requirement.field("operator"), requirement.field("values"));
     let key = requirement.field("key");
@@ -129,7 +129,7 @@ fn check_pod_term(term: &Place<'_, '_>, errors: &mut Errors) {
     errors.extend(reasons.map(|why| key.invalid_for(key.text(), why)));
 }
 
-/// Keys whose values are taken from the pod itself.
+/// Checks label keys whose values come from the pod itself.
 fn check_label_keys(term: &Place<'_, '_>, errors: &mut Errors) {
     let has_selector = term.field("labelSelector").is_set();
     for name in ["matchLabelKeys", "mismatchLabelKeys"] {
@@ -148,7 +148,7 @@ fn check_label_keys(term: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Checks how evenly pods are to be spread.
+/// Checks the topology spread constraints.
 pub(crate) fn check_spread(constraints: &Place<'_, '_>, errors: &mut Errors) {
     let pair = |constraint: &Place<'_, '_>| {
         let text = |name: &str| constraint.field(name).text().to_owned();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn requirements_of_nodes_have_the_values_that_their_operator_takes() {
+    fn node_requirements_have_the_values_that_their_operator_takes() {
         let affinity = |operator: &str, values: Value| {
             let terms = json!([{"matchExpressions": [{"key": "k", "operator": operator, "values": values}]}]);
             let required = json!({"nodeSelectorTerms": terms});
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_drawn_to_a_topology_with_a_weight() {
+    fn pod_affinity_needs_a_topology_key_and_a_weight() {
         let preferred = json!([{"weight": 0, "podAffinityTerm": {"topologyKey": ""}}]);
         check(
             json!({"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_spread_by_a_positive_skew() {
+    fn topology_spread_needs_a_positive_skew() {
         let constraint = json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"});
         check(json!({"topologySpreadConstraints": [constraint]}), &[]);
         check(

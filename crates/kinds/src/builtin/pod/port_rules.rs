@@ -1,4 +1,4 @@
-//! What is wrong with the ports of containers.
+//! Validation of container ports.
 
 use std::collections::HashSet;
 
@@ -33,7 +33,7 @@ pub(crate) fn check_ports(ports: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// A container on the host's network has the host's ports. A template may leave them open.
+/// Checks that host ports equal container ports on the host network. Templates may leave them unset.
 pub(crate) fn check_shared_ports(containers: &Place<'_, '_>, around: &Around<'_>, errors: &mut Errors) {
     for container in containers.items() {
         for port in container.field("ports").items() {
@@ -47,7 +47,7 @@ pub(crate) fn check_shared_ports(containers: &Place<'_, '_>, around: &Around<'_>
     }
 }
 
-/// A port of the host is one container's only.
+/// Checks that no two containers use the same host port.
 pub(crate) fn check_host_ports(containers: &Place<'_, '_>, errors: &mut Errors) {
     let mut taken = HashSet::new();
     for container in containers.items() {
@@ -55,7 +55,7 @@ pub(crate) fn check_host_ports(containers: &Place<'_, '_>, errors: &mut Errors) 
     }
 }
 
-/// Checks the host's ports of one container against those that are taken.
+/// Checks the host ports of one container against those already in use.
 pub(crate) fn check_host_ports_of(
     container: &Place<'_, '_>,
     taken: &mut HashSet<String>,

@@ -1,16 +1,16 @@
-//! What is wrong with the probes and hooks of containers.
+//! Validation of probes and lifecycle hooks.
 
 use crate::rules::formats::http_header;
 use crate::rules::place::{Errors, Place};
 
 const SCHEMES: &[&str] = &["HTTP", "HTTPS"];
 
-/// The ways to ask a container how it is.
+/// The probe handlers.
 const PROBES: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc"];
-/// The ways to tell it what happens.
+/// The lifecycle hook handlers.
 const HOOKS: &[&str] = &["exec", "httpGet", "tcpSocket", "sleep"];
 
-/// Checks the probes of a container; `grace` is how long its pod takes to end.
+/// Checks the probes of a container; `grace` is the pod's termination grace period.
 pub(crate) fn check_probes(container: &Place<'_, '_>, grace: i64, errors: &mut Errors) {
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let probe = container.field(name);
@@ -47,7 +47,7 @@ fn check_probe(probe: &Place<'_, '_>, grace: i64, errors: &mut Errors) {
     }
 }
 
-/// Checks what a container is told when it starts and stops.
+/// Checks the lifecycle hooks of a container.
 pub(crate) fn check_lifecycle(lifecycle: &Place<'_, '_>, grace: i64, errors: &mut Errors) {
     for name in ["postStart", "preStop"] {
         let handler = lifecycle.field(name);
@@ -57,7 +57,7 @@ pub(crate) fn check_lifecycle(lifecycle: &Place<'_, '_>, grace: i64, errors: &mu
     }
 }
 
-/// Checks that there is one way, and that it is in order.
+/// Checks that there is exactly one handler, and that it is valid.
 fn check_handler(place: &Place<'_, '_>, ways: &[&str], grace: i64, errors: &mut Errors) {
     let mut found = false;
     for name in ways {

@@ -1,9 +1,9 @@
-//! How well a pod is kept when its node runs short: it follows from what its containers ask for and may take.
+//! The QoS class of a pod, derived from the requests and limits of its containers.
 
 use serde_json::Value;
 use watchkeeper_wire::values::Quantity;
 
-/// Only these two count.
+/// The resources that decide the class.
 const COUNTED: [&str; 2] = ["cpu", "memory"];
 
 /// `BestEffort`, `Burstable` or `Guaranteed`, as a pod's status names it.
@@ -44,7 +44,7 @@ fn takes_what_it_asks_for(resources: &Value) -> bool {
     })
 }
 
-/// An amount that counts; nothing does not.
+/// An amount greater than zero.
 fn amount(value: &Value) -> Option<Quantity> {
     let quantity: Quantity = value.as_str()?.parse().ok()?;
     (!quantity.is_zero() && !quantity.is_negative()).then_some(quantity)

@@ -1,11 +1,11 @@
-//! What a pod asks for as a whole, and what it takes of a quota.
+//! The total resources of a pod, and its quota usage.
 
 use serde_json::{Map, Value, json};
 use watchkeeper_wire::values::Quantity;
 
 use crate::quota::{STATED, Usage, amounts, number};
 
-/// A pod that has ended takes nothing but its place in the store.
+/// Adds the quota usage of a pod. A terminated pod counts as an object only.
 pub(crate) fn usage(pod: &Value, usage: &mut Usage) {
     if matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) {
         usage.remove(super::KIND.plural);
@@ -23,14 +23,14 @@ pub(crate) fn usage(pod: &Value, usage: &mut Usage) {
             }
         }
     }
-    // What is limited and not asked for counts as nothing, and has to be asked for.
+    // A resource that a quota limits must be requested; unset counts as zero.
     for name in STATED {
         usage.entry((*name).to_owned()).or_insert_with(|| number(0));
     }
 }
 
-/// What a pod asks for as a whole: the sum of its containers and sidecars, or the most that is asked for while the init
-/// containers run, each next to the sidecars that were started before it.
+/// The requests of a pod as a whole: the sum over its containers and sidecars, or the highest sum while init containers
+/// run, each next to the sidecars started before it.
 pub fn total(pod: &Value) -> Value {
     let mut total = json!({});
     let spec = &pod["spec"];

@@ -1,5 +1,5 @@
-//! What a running pod may use can change, within limits: not which resources it speaks of, and not how well it is
-//! treated when a node runs short.
+//! Validation of `/resize`: the CPU and memory of a running pod may change, but no resource may be removed and the QoS
+//! class stays.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::rules::place::{Errors, Place};
 /// The resources that can change while a container runs.
 const MUTABLE: [&str; 2] = ["cpu", "memory"];
 
-/// What is wrong with a change.
+/// Checks an update.
 pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     for (is_fixed, whose) in [
         (live.value()["metadata"]["annotations"].get(MIRROR).is_some(), "static"),
@@ -41,7 +41,7 @@ pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &m
     }
 }
 
-/// A container that runs once is done before anyone can resize it.
+/// True unless the container is an init container that runs once.
 fn is_resizable(list: &str, container: &Value) -> bool {
     list == "containers" || container["restartPolicy"] == "Always"
 }
@@ -55,7 +55,7 @@ fn check_nothing_removed(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut 
     }
 }
 
-/// The new spec with the live amounts of what may change.
+/// The new spec with the live amounts of the mutable resources.
 fn with_old_amounts(new: &Value, old: &Value) -> Value {
     let mut spec = new.clone();
     for list in ["initContainers", "containers"] {

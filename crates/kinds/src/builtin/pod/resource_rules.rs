@@ -1,4 +1,4 @@
-//! What is wrong with what containers, or a pod as a whole, ask for and may take.
+//! Validation of requests, limits and claims, of containers and of a pod as a whole.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::rules::go_structs;
 use crate::rules::place::{Errors, Place};
 use crate::rules::resource_names::{can_be_shared, check_amount, check_container_name, is_huge_page};
 
-/// What a pod as a whole can have, huge pages apart.
+/// The resources that can be set for a pod as a whole, besides huge pages.
 const OF_PODS: &[&str] = &["cpu", "memory"];
 
 /// Checks the resources of a container.
@@ -20,7 +20,7 @@ pub(crate) fn check_resources(resources: &Place<'_, '_>, claims: &BTreeSet<&str>
     check_claim_names(&resources.field("claims"), claims, errors);
 }
 
-/// Checks limits that no requests go with.
+/// Checks limits without requests.
 pub(crate) fn check_limits(limits: &Place<'_, '_>, errors: &mut Errors) {
     for (name, limit) in limits.entries() {
         check_container_name(name, &limit, errors);
@@ -73,7 +73,7 @@ fn check_requirements(resources: &Place<'_, '_>, check_name: NameRule, errors: &
     }
 }
 
-/// A request is at most the limit; what cannot be shared is limited, and exactly so.
+/// Checks a request: at most the limit, and equal to it for a resource that cannot be overcommitted.
 fn check_against_limit(
     name: &str,
     request: &Place<'_, '_>,
@@ -98,7 +98,7 @@ fn check_against_limit(
     errors.push(requests.invalid_for(asked.to_string(), why));
 }
 
-/// Big pages come whole.
+/// Checks that an amount of huge pages is a multiple of the page size.
 fn check_pages(name: &str, amount: &Place<'_, '_>, errors: &mut Errors) {
     let Some(size) = name.strip_prefix("hugepages-") else {
         return;
@@ -115,7 +115,7 @@ fn check_pages(name: &str, amount: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Checks the devices a pod claims, and returns their names.
+/// Checks the resource claims of a pod, and returns their names.
 pub(crate) fn check_claims<'v>(claims: &Place<'v, '_>, errors: &mut Errors) -> BTreeSet<&'v str> {
     let mut names = BTreeSet::new();
     for claim in claims.items() {

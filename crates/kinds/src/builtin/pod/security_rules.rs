@@ -1,6 +1,6 @@
-//! What is wrong with what containers, and a pod as a whole, may do to the machine they run on.
+//! Validation of security contexts, of containers and of a pod as a whole.
 //!
-//! Not checked: SELinux options, of which Kubernetes checks nothing either.
+//! SELinux options are not checked, as in Kubernetes.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ const SECCOMP: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
 const MAX_SYSCTL: usize = 253;
 const MAX_PROFILE: usize = 4095;
 
-/// Checks the security context of a container; `host_users` says whether its users are the host's.
+/// Checks the security context of a container. `host_users` is true unless the pod has its own user namespace.
 pub(crate) fn check_container(context: &Place<'_, '_>, host_users: bool, errors: &mut Errors) {
     if !context.is_set() {
         return;
@@ -32,7 +32,7 @@ pub(crate) fn check_container(context: &Place<'_, '_>, host_users: bool, errors:
     check_app_armor(&context.field("appArmorProfile"), errors);
 }
 
-/// A container that may do everything cannot be kept from gaining more.
+/// Rejects `allowPrivilegeEscalation: false` for a container that is privileged already.
 fn check_escalation(context: &Place<'_, '_>, errors: &mut Errors) {
     if context.field("allowPrivilegeEscalation").value() != false {
         return;
@@ -84,7 +84,7 @@ pub(crate) fn check_pod(spec: &Place<'_, '_>, errors: &mut Errors) {
         .may_be_one_of(&["MountOption", "Recursive"], errors);
 }
 
-/// A pod whose users are not the host's shares nothing else with it either.
+/// Checks that a pod with its own user namespace shares no other namespace with the host.
 pub(crate) fn check_host_users(spec: &Place<'_, '_>, errors: &mut Errors) {
     if spec.field("hostUsers").value() != false {
         return;
@@ -102,7 +102,7 @@ pub(crate) fn check_host_users(spec: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Checks the number of a user or a group.
+/// Checks a user or group ID.
 fn check_id(id: &Place<'_, '_>, errors: &mut Errors) {
     if id.is_set() && !(0..=i64::from(i32::MAX)).contains(&id.number()) {
         errors.push(id.invalid("must be between 0 and 2147483647, inclusive"));

@@ -1,7 +1,6 @@
-//! What is wrong with the spec of a pod, or of a template for pods. Errors come in the order in which Kubernetes
-//! finds them.
+//! Validation of the spec of a pod or pod template. Errors come in Kubernetes' order.
 //!
-//! Not checked: what pods may not have on Windows or on Linux, of which Kubernetes checks a long list if `spec.os` is set.
+//! Not implemented: the checks of fields that do not apply to `spec.os`.
 
 use std::collections::HashSet;
 
@@ -18,13 +17,13 @@ const PREEMPTION_POLICIES: &[&str] = &["PreemptLowerPriority", "Never"];
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 const OPERATING_SYSTEMS: &[&str] = &["linux", "windows"];
 const OPERATORS: &[&str] = &["Equal", "Exists"];
-/// As many as a resolver asks.
+/// The limit of common resolvers.
 const MAX_NAMESERVERS: usize = 3;
 const MAX_SEARCHES: usize = 32;
-/// How long all searches may be together, with a space between them.
+/// The longest search list, with a space between paths.
 const MAX_SEARCH_CHARS: usize = 2048;
 
-/// What is wrong with a spec, given what is around it.
+/// Checks a spec in its context.
 pub(crate) fn check_spec<'v>(spec: &Place<'v, '_>, around: &Around<'v>, errors: &mut Errors) {
     let volumes = volume_rules::check_volumes(&spec.field("volumes"), around, errors);
     let claims = resource_rules::check_claims(&spec.field("resourceClaims"), errors);
@@ -53,7 +52,7 @@ pub(crate) fn check_spec<'v>(spec: &Place<'v, '_>, around: &Around<'v>, errors: 
     check_tolerations(&spec.field("tolerations"), errors);
     check_host_aliases(&spec.field("hostAliases"), errors);
     check_classes(spec, errors);
-    // Kubernetes checks it as the limits of a container, and says so.
+    // Kubernetes validates the overhead as container limits, and errors use that path.
     let overhead = spec.field("overhead");
     resource_rules::check_limits(&overhead.field("limits").with_value(overhead.value()), errors);
     windows_rules::check_host_processes(spec, errors);
@@ -70,7 +69,7 @@ fn check_system(system: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// A pod that leaves nothing to the cluster's DNS must say whom to ask.
+/// Checks the DNS configuration. `dnsPolicy: None` requires a nameserver.
 fn check_dns(spec: &Place<'_, '_>, errors: &mut Errors) {
     let config = spec.field("dnsConfig");
     let servers = config.field("nameservers");
@@ -138,7 +137,7 @@ fn check_names(spec: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Checks which taints of nodes are tolerated.
+/// Checks the tolerations.
 pub(crate) fn check_tolerations(tolerations: &Place<'_, '_>, errors: &mut Errors) {
     for toleration in tolerations.items() {
         check_toleration(&toleration, errors);

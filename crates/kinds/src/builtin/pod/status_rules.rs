@@ -1,4 +1,4 @@
-//! What may not change in what nodes say of a pod.
+//! Validation of a pod's `/status`.
 
 use serde_json::Value;
 use watchkeeper_meta::FieldError;
@@ -8,10 +8,10 @@ use crate::rules::formats::parse_ip;
 use crate::rules::go_structs;
 use crate::rules::place::{Errors, Place};
 
-/// Conditions that are Kubernetes' own.
+/// The conditions of Kubernetes itself.
 const CONDITIONS: &[&str] = &["Initialized", "PodScheduled", "Ready"];
 
-/// What is wrong with a change.
+/// Checks an update.
 pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let (status, old) = (pod.field("status"), live.field("status"));
     check_conditions(pod, &status.field("conditions"), errors);
@@ -45,7 +45,7 @@ pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &m
     check_addresses(&hosts, "HostIP", errors);
 }
 
-/// Types of conditions are names. Kubernetes says `metadata` where it means `status`.
+/// Checks that condition types are qualified names. Kubernetes' errors say `metadata`, not `status`.
 fn check_conditions(pod: &Place<'_, '_>, conditions: &Place<'_, '_>, errors: &mut Errors) {
     let metadata = pod.field("metadata").with_value(pod.field("status").value());
     let shown = metadata.field("conditions").with_value(conditions.value());
@@ -65,7 +65,7 @@ fn restarts_alone(pod: &Place<'_, '_>, name: &str) -> bool {
     containers.any(|container| container["name"] == name && container["restartPolicy"] == "Always")
 }
 
-/// A container that has ended for good does not run again.
+/// Checks that a container that terminated for good does not leave that state.
 fn check_ends(
     new: &Place<'_, '_>,
     old: &Place<'_, '_>,
@@ -95,7 +95,7 @@ fn check_ends(
     }
 }
 
-/// One address of each family.
+/// Checks a list of addresses: at most one per family.
 fn check_addresses(addresses: &Place<'_, '_>, kind: &str, errors: &mut Errors) {
     let mut families = Vec::new();
     for address in addresses.items() {

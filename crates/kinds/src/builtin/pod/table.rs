@@ -1,4 +1,4 @@
-//! What a pod is doing, in a word: the cells of a pod's row.
+//! The cells of a pod's row.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::Time;
@@ -6,7 +6,7 @@ use watchkeeper_meta::Time;
 use crate::kind::RowCondition;
 use crate::table::human;
 
-/// What is told of a pod at a glance.
+/// The state of a pod, summarized for its row.
 pub(crate) struct Summary {
     ready: usize,
     total: usize,
@@ -27,7 +27,7 @@ fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// An init container that keeps running beside the others.
+/// True for an init container with `restartPolicy: Always`.
 fn is_sidecar(pod: &Value, name: &str) -> bool {
     items(pod, "/spec/initContainers")
         .any(|container| container["name"] == name && container["restartPolicy"] == "Always")
@@ -68,12 +68,12 @@ impl Summary {
         summary
     }
 
-    /// How many of its containers are ready: `1/2`.
+    /// Ready containers: `1/2`.
     pub(crate) fn ready(&self) -> String {
         format!("{}/{}", self.ready, self.total)
     }
 
-    /// The restarts with the time of the last one: `4 (2m ago)`.
+    /// Restarts, and the time since the last one: `4 (2m ago)`.
     pub(crate) fn restarts(&self, now: Time) -> Value {
         match &self.last_restart {
             Some(time) if self.restarts > 0 => {
@@ -83,7 +83,7 @@ impl Summary {
         }
     }
 
-    /// True while an init container has still to do its work.
+    /// Returns true while an init container is pending or running.
     fn read_init_containers(&mut self, pod: &Value) -> bool {
         let total = items(pod, "/spec/initContainers").count();
         for (index, status) in items(pod, "/status/initContainerStatuses").enumerate() {
@@ -140,7 +140,7 @@ impl Summary {
                 self.ready += 1;
             }
         }
-        // A pod with a finished and a running container runs.
+        // A pod with one completed and one running container shows as running.
         if self.status == "Completed" && running {
             let ready = items(pod, "/status/conditions")
                 .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
@@ -157,7 +157,7 @@ impl Summary {
     }
 }
 
-/// How many of the pod's own readiness gates are open.
+/// Readiness gates that are true, of all gates.
 pub(crate) fn readiness_gates(pod: &Value) -> String {
     let gates: Vec<&Value> = items(pod, "/spec/readinessGates").collect();
     if gates.is_empty() {
@@ -170,7 +170,7 @@ pub(crate) fn readiness_gates(pod: &Value) -> String {
     format!("{}/{}", open.count(), gates.len())
 }
 
-/// Clients may leave out rows of pods that have run their course.
+/// The condition by which clients can hide rows of completed pods.
 pub(crate) fn row_condition(pod: &Value) -> Option<RowCondition> {
     let (reason, message) = match text(pod, "/status/phase") {
         "Succeeded" => ("Succeeded", "The pod has completed successfully."),

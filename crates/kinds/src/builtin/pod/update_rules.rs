@@ -1,4 +1,4 @@
-//! What may not change in a pod once it is there: nearly everything.
+//! Validation of pod updates. Most fields are immutable.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::FieldError;
@@ -14,7 +14,7 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
                      to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
                      previously negative)";
 
-/// What is wrong with a change.
+/// Checks an update.
 pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     check_annotations(pod, live, errors);
     let (spec, live) = (pod.field("spec"), live.field("spec"));
@@ -39,7 +39,7 @@ pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &m
     }
 }
 
-/// Annotations that say what a pod is stay with it.
+/// Checks the immutable annotations.
 fn check_annotations(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let (metadata, old_metadata) = (pod.field("metadata"), live.field("metadata"));
     let (new, old) = (metadata.field("annotations"), old_metadata.field("annotations"));
@@ -64,7 +64,7 @@ fn check_annotations(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Err
     }
 }
 
-/// A pod that is not scheduled yet can be kept from more nodes.
+/// Checks the node selector. Before scheduling, entries can be added.
 fn check_node_selector(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let (new, old) = (spec.field("nodeSelector"), live.field("nodeSelector"));
     let is_gated = live.field("schedulingGates").len() > 0;
@@ -78,7 +78,7 @@ fn check_node_selector(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut 
     }
 }
 
-/// A pod that is not scheduled yet can ask more of its nodes, not less.
+/// Checks the required node affinity. Before scheduling, it can be narrowed.
 fn check_node_affinity(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     if live.field("schedulingGates").len() == 0 {
@@ -103,7 +103,7 @@ fn check_node_affinity(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut 
     }
 }
 
-/// Whether a term has what it had, and perhaps more. A term without requirements selects nothing, and stays so.
+/// True if a term has all its old requirements. A term without requirements matches nothing, and must stay so.
 fn has_only_more(term: &Value, old: &Value) -> bool {
     let lists = ["matchExpressions", "matchFields"];
     let items = |term: &Value, name: &str| term[name].as_array().cloned().unwrap_or_default();
@@ -114,7 +114,7 @@ fn has_only_more(term: &Value, old: &Value) -> bool {
     lists.iter().all(|name| items(term, name).starts_with(&items(old, name)))
 }
 
-/// A deadline can come nearer, not go away. Returns whether the rest is worth looking at.
+/// Checks `activeDeadlineSeconds`: it can be shortened, not removed. Returns false if the remaining checks are moot.
 fn check_deadline(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) -> bool {
     let name = "activeDeadlineSeconds";
     let (new, old) = (spec.field(name), live.field(name));
@@ -132,7 +132,7 @@ fn check_deadline(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Error
     true
 }
 
-/// Tolerations can be added; of those that are there, only the time can change.
+/// Checks tolerations: they can be added, and `tolerationSeconds` can change.
 fn check_tolerations(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let (new, old) = (spec.field("tolerations"), live.field("tolerations"));
     let timeless = |toleration: &Value| {
@@ -154,7 +154,7 @@ fn check_tolerations(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Er
     }
 }
 
-/// What keeps a pod from being scheduled can only go.
+/// Checks scheduling gates: they can only be removed.
 fn check_gates(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let old = live.field("schedulingGates");
     let known: Vec<&str> = old.items().map(|gate| gate.field("name").text()).collect();
@@ -168,7 +168,7 @@ fn check_gates(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) 
     }
 }
 
-/// The new spec without those changes of the live one that are allowed.
+/// The new spec with the allowed changes reverted to the live values.
 fn without_allowed_changes(live: &Value, new: &Value) -> Value {
     let mut rest = new.clone();
     for list in ["containers", "initContainers"] {
@@ -191,7 +191,7 @@ fn without_allowed_changes(live: &Value, new: &Value) -> Value {
         ("tolerations", true),
         ("schedulingGates", true),
         ("terminationGracePeriodSeconds", ended),
-        // Where a pod may run is open until nothing keeps it from being scheduled.
+        // While a pod is gated, where it may run is mutable.
         ("nodeSelector", gated),
     ] {
         if changes {
@@ -201,11 +201,11 @@ fn without_allowed_changes(live: &Value, new: &Value) -> Value {
     rest
 }
 
-/// Takes the affinity to nodes from the live spec. Without it, an affinity that is otherwise empty is none.
+/// Restores the live node affinity. Removes an affinity that is empty without it.
 fn take_node_affinity(spec: &mut Value, live: &Value) {
     let old = &live["affinity"]["nodeAffinity"];
     if spec["affinity"]["nodeAffinity"] == *old {
-        // Indexing has left a null where there was no affinity.
+        // Indexing created a null where there was no affinity.
         return drop(spec.as_object_mut().map(|fields| fields["affinity"].is_null().then(|| fields.remove("affinity"))));
     }
     if !spec["affinity"].is_object() {

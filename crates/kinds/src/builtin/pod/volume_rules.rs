@@ -1,4 +1,4 @@
-//! What is wrong with the volumes of a pod.
+//! Validation of a pod's volumes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ use super::Around;
 use super::container_rules::PULL_POLICIES;
 use super::env_rules::{FILE_FIELDS, check_field_reference, check_resource_reference};
 
-/// Sources in the order in which Kubernetes looks for them.
+/// The volume sources in the order in which Kubernetes checks them.
 const SOURCES: &[Source] = &[
     Source {
         name: "emptyDir",
@@ -108,14 +108,14 @@ const SOURCES: &[Source] = &[
     },
 ];
 
-/// The shortest life of a projected token, in seconds.
+/// The shortest lifetime of a projected token, in seconds.
 const MIN_TOKEN_SECONDS: i64 = 600;
 const MAX_TOKEN_SECONDS: i64 = 1 << 32;
 
-/// Volumes that are in order, by name.
+/// The valid volumes by name.
 pub(crate) type Volumes<'v> = HashMap<&'v str, &'v Value>;
 
-/// Checks the volumes of a spec, and returns those that are in order.
+/// Checks the volumes of a spec, and returns the valid ones.
 pub(crate) fn check_volumes<'v>(
     volumes: &Place<'v, '_>,
     around: &Around<'v>,
@@ -146,7 +146,7 @@ pub(crate) fn check_volumes<'v>(
     found
 }
 
-/// The claims that will be made for ephemeral volumes of a pod.
+/// The claims that will be created for a pod's ephemeral volumes.
 fn created_claims(volumes: &Place<'_, '_>, around: &Around<'_>) -> HashSet<String> {
     let Some(pod) = around.pod.filter(|pod| !pod.is_empty()) else {
         return HashSet::new();
@@ -159,7 +159,7 @@ fn created_claims(volumes: &Place<'_, '_>, around: &Around<'_>) -> HashSet<Strin
         .collect()
 }
 
-/// What only the volume of a pod must have, not that of a template.
+/// Checks that apply to pods and not to templates.
 fn check_of_pod(volume: &Place<'_, '_>, around: &Around<'_>, errors: &mut Errors) {
     let Some(pod) = around.pod else {
         return;
@@ -177,7 +177,7 @@ fn check_of_pod(volume: &Place<'_, '_>, around: &Around<'_>, errors: &mut Errors
     }
 }
 
-/// The keys of a secret or a config map as files.
+/// Checks a secret or config map whose keys become files.
 fn check_keys(source: &Place<'_, '_>, name: &'static str, errors: &mut Errors) {
     source.field(name).must_be_set(errors);
     check_mode(&source.field("defaultMode"), errors);
@@ -190,7 +190,7 @@ fn check_mode(mode: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Entries that become files.
+/// Checks the mapping of keys to files.
 fn check_items(items: &Place<'_, '_>, errors: &mut Errors) {
     for item in items.items() {
         item.field("key").must_be_set(errors);
@@ -199,7 +199,7 @@ fn check_items(items: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// A field of the pod that becomes a file. Errors do not say which of the files it is.
+/// Checks a downward API file. Errors do not give the index of the file.
 fn check_file(file: &Place<'_, '_>, source: &Place<'_, '_>, errors: &mut Errors) {
     let file = source.with_value(file.value());
     check_file_path(&file.field("path"), errors);
@@ -224,7 +224,7 @@ fn check_file(file: &Place<'_, '_>, source: &Place<'_, '_>, errors: &mut Errors)
     check_mode(&file.field("mode"), errors);
 }
 
-/// A path within a volume that is not one of the volume's own.
+/// Checks a relative path that stays within the volume.
 fn check_file_path(path: &Place<'_, '_>, errors: &mut Errors) {
     path.must_be_set(errors);
     check_descending(path, errors);
@@ -287,7 +287,7 @@ fn check_projections(projected: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Two sources cannot make the same file; the error shows what the later one is of.
+/// Checks that no two sources create the same file. The error shows the later source.
 fn check_new_path<'v>(
     path: &'v str,
     shown: &str,
@@ -300,7 +300,7 @@ fn check_new_path<'v>(
     }
 }
 
-/// Trust anchors that become a file: those of one bundle, or of all bundles of a signer.
+/// Checks a projected trust bundle: one bundle by name, or all bundles of a signer.
 fn check_bundle(bundle: &Place<'_, '_>, errors: &mut Errors) {
     let [name, signer, selector] = ["name", "signerName", "labelSelector"].map(|name| bundle.field(name));
     match (name.is_set(), signer.is_set()) {
@@ -338,7 +338,7 @@ const MIN_CERTIFICATE_SECONDS: i64 = 3600;
 /// 91 days.
 const MAX_CERTIFICATE_SECONDS: i64 = 7_862_400;
 
-/// A certificate that is made for the pod and becomes files.
+/// Checks a projected pod certificate.
 fn check_certificate(certificate: &Place<'_, '_>, errors: &mut Errors) {
     check_signer(&certificate.field("signerName"), errors);
     certificate.field("keyType").is_one_of(KEY_TYPES, errors);
@@ -361,7 +361,7 @@ fn check_certificate(certificate: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// A token that becomes a file. Errors say of its path that it is the volume's.
+/// Checks a projected token. As in Kubernetes, errors of its path name the volume.
 fn check_token(token: &Place<'_, '_>, projected: &Place<'_, '_>, errors: &mut Errors) {
     let lifetime = token.field("expirationSeconds");
     if lifetime.number() < MIN_TOKEN_SECONDS {
@@ -374,7 +374,7 @@ fn check_token(token: &Place<'_, '_>, projected: &Place<'_, '_>, errors: &mut Er
     check_file_path(&place.field("path"), errors);
 }
 
-/// A claim that lives as long as its pod.
+/// Checks an ephemeral volume: a claim that lives as long as its pod.
 fn check_ephemeral(source: &Place<'_, '_>, errors: &mut Errors) {
     let template = source.field("volumeClaimTemplate");
     if !template.is_set() {

@@ -1,4 +1,4 @@
-//! What the author of a pod, or of a template for pods, should hear although nothing is wrong.
+//! Warnings about pods and pod templates.
 
 mod overlaps;
 mod ports;
@@ -11,10 +11,10 @@ use watchkeeper_wire::values::Quantity;
 use crate::Warnings;
 use crate::rules::place::Place;
 
-/// Where AppArmor profiles were before they were fields.
+/// The prefix of the deprecated AppArmor annotations.
 pub(crate) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-/// Labels of nodes that have other names now.
+/// Deprecated node labels, their replacements, and the release.
 const OLD_LABELS: &[(&str, &str, &str)] = &[
     ("beta.kubernetes.io/arch", "v1.14", "kubernetes.io/arch"),
     ("beta.kubernetes.io/os", "v1.14", "kubernetes.io/os"),
@@ -35,7 +35,7 @@ const OLD_LABELS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Annotations that do nothing any more.
+/// Annotations without effect.
 const OLD_ANNOTATIONS: &[(&str, &str)] = &[
     (
         "scheduler.alpha.kubernetes.io/critical-pod",
@@ -51,7 +51,7 @@ const OLD_ANNOTATIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Sources of volumes that nobody mounts any more.
+/// Volume sources that are no longer supported.
 const OLD_VOLUMES: &[(&str, &str)] = &[
     (
         "photonPersistentDisk",
@@ -76,7 +76,7 @@ const CONTAINER_SECCOMP: &str = "container.seccomp.security.alpha.kubernetes.io/
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// Warns of what is in a pod; of its name only when it is new.
+/// Warns about a pod. The name is checked only on create.
 pub(crate) fn warn_pod(pod: &Value, live: Option<&Value>, warnings: &Warnings) {
     if live.is_some_and(|live| live["spec"] == pod["spec"]) {
         return;
@@ -87,7 +87,7 @@ pub(crate) fn warn_pod(pod: &Value, live: Option<&Value>, warnings: &Warnings) {
     warn_template(&Place::object(pod), warnings);
 }
 
-/// Warns of a name that is no label of a DNS name; `used_in` says where it will be one.
+/// Warns about a name that is not a DNS label; `used_in` says where it will be used as one.
 pub(crate) fn warn_name(object: &Value, used_in: &str, warnings: &Warnings) {
     let reasons = dns1123_label(object["metadata"]["name"].as_str().unwrap_or_default());
     if !reasons.is_empty() {
@@ -99,7 +99,7 @@ pub(crate) fn warn_name(object: &Value, used_in: &str, warnings: &Warnings) {
     }
 }
 
-/// Warns of what is in a pod or a template, in Kubernetes' order.
+/// Warns about a pod or template, in Kubernetes' order.
 pub(crate) fn warn_template(pod: &Place<'_, '_>, warnings: &Warnings) {
     let (metadata, spec) = (pod.field("metadata"), pod.field("spec"));
     let annotations = metadata.field("annotations");
@@ -166,7 +166,7 @@ pub(crate) fn warn_template(pod: &Place<'_, '_>, warnings: &Warnings) {
     }
 }
 
-/// Who selects nothing at all may have meant to select everything.
+/// Warns about a missing label selector, which matches no pod.
 fn warn_of_no_selector(term: &Place<'_, '_>, warnings: &Warnings) {
     let selector = term.field("labelSelector");
     if !selector.is_set() {
@@ -175,7 +175,7 @@ fn warn_of_no_selector(term: &Place<'_, '_>, warnings: &Warnings) {
     }
 }
 
-/// Since when a label of nodes has another name.
+/// The deprecation text of a node label.
 pub(crate) fn renamed(label: &str) -> Option<String> {
     let (_, since, now) = OLD_LABELS.iter().find(|(old, ..)| *old == label)?;
     Some(format!("deprecated since {since}; use {} instead", quote(now)))
@@ -201,7 +201,7 @@ fn warn_of_old_labels(spec: &Place<'_, '_>, warnings: &Warnings) {
     }
 }
 
-/// Warns of labels of nodes that a term selects by their old names.
+/// Warns about deprecated node labels in a node selector term.
 pub(crate) fn warn_of_old_keys(term: &Place<'_, '_>, warnings: &Warnings) {
     for expression in term.field("matchExpressions").items() {
         warn_of_old_key(&expression.field("key"), warnings);
@@ -214,10 +214,10 @@ fn warn_of_old_key(key: &Place<'_, '_>, warnings: &Warnings) {
     }
 }
 
-/// Warns of a volume that nobody mounts any more.
+/// Warns about a volume source that is no longer supported.
 pub(crate) fn warn_of_old_source(volume: &Place<'_, '_>, warnings: &Warnings) {
     let is_old = |name: &str| OLD_VOLUMES.iter().any(|(old, _)| *old == name);
-    // Looking through what a volume has is quicker than asking it for all that it might have.
+    // Iterating over the fields that are set is quicker than looking up every deprecated one.
     if !volume.entries().any(|(name, _)| is_old(name)) {
         return;
     }
@@ -229,7 +229,7 @@ pub(crate) fn warn_of_old_source(volume: &Place<'_, '_>, warnings: &Warnings) {
     }
 }
 
-/// Items that cannot be told apart.
+/// Warns about items with equal keys.
 fn warn_of_repeated(list: &Place<'_, '_>, key: &str, warnings: &Warnings) {
     let mut seen = Vec::new();
     for item in list.items() {
@@ -242,7 +242,7 @@ fn warn_of_repeated(list: &Place<'_, '_>, key: &str, warnings: &Warnings) {
     }
 }
 
-/// An annotation that did what a field does now; who has the field too knows.
+/// Warns about a deprecated seccomp annotation, unless the field is set too.
 fn warn_of_seccomp(annotation: &Place<'_, '_>, of: &Place<'_, '_>, warnings: &Warnings) {
     let has_field = of.field("securityContext").field("seccompProfile").is_set();
     if annotation.is_set() && !has_field {
@@ -264,7 +264,7 @@ fn warn_of_app_armor(annotations: &Place<'_, '_>, warnings: &Warnings) {
     }
 }
 
-/// Bytes come whole.
+/// Warns about fractional bytes.
 pub(crate) fn warn_of_fractions(amounts: &Place<'_, '_>, warnings: &Warnings) {
     for name in ["memory", "ephemeral-storage", "storage"] {
         let amount = amounts.entry(name);
@@ -282,7 +282,7 @@ pub(crate) fn warn_of_fractions(amounts: &Place<'_, '_>, warnings: &Warnings) {
     }
 }
 
-/// A variable that is set again, unless the new value is made from the old one.
+/// Warns about a variable that is defined twice, unless the second value refers to the first.
 fn warn_of_hidden_variables(env: &Place<'_, '_>, warnings: &Warnings) {
     let mut names = Vec::new();
     for variable in env.items() {

@@ -1,11 +1,11 @@
-//! What only containers on Windows have: who they run as there, and whether they are processes of the host.
+//! Validation of Windows options: the user, and host process containers.
 
 use watchkeeper_meta::validation::dns1123_subdomain;
 
 use crate::rules::place::{Errors, Place};
 
 const MAX_SPEC_KIB: usize = 64;
-/// A domain is shorter than this.
+/// The exclusive upper bound of a domain's length.
 const MAX_DOMAIN: usize = 256;
 const MAX_USER: usize = 104;
 const MAX_NETBIOS: usize = 15;
@@ -94,7 +94,7 @@ fn is_dns(domain: &str) -> bool {
     })
 }
 
-/// A pod has processes of the host only, or none.
+/// Checks that either all containers are host processes, or none.
 pub(crate) fn check_host_processes(spec: &Place<'_, '_>, errors: &mut Errors) {
     let context = spec.field("securityContext");
     let options = context.field("windowsOptions");

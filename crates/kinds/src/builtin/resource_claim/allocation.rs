@@ -1,4 +1,4 @@
-//! The status of a claim: the devices it was given, what their drivers say of them, and who uses them.
+//! Validation of a claim's status: the allocated devices, their state, and the pods that use them.
 
 use std::net::IpAddr;
 
@@ -22,7 +22,7 @@ const MAX_CONDITIONS: usize = 8;
 const MAX_INTERFACE_BYTES: usize = 256;
 const MAX_HARDWARE_ADDRESS_BYTES: usize = 128;
 const MAX_ADDRESSES: usize = 16;
-/// Where the settings of a device come from.
+/// The origins of a device configuration.
 const SOURCES: &[&str] = &["FromClaim", "FromClass"];
 
 /// Checks a write of the status.
@@ -59,7 +59,7 @@ fn check_status(change: &Change<'_>, found: &mut Found) {
     }
 }
 
-/// Only what is allocated can be used, and nobody begins to use what is being deleted.
+/// Checks `reservedFor`: the claim must be allocated, and a claim under deletion accepts no new users.
 fn check_users(change: &Change<'_>, errors: &mut Errors) {
     let (status, live) = (change.new.field("status"), change.live.field("status"));
     let users = status.field("reservedFor");
@@ -90,7 +90,7 @@ fn check_allocation(change: &Change<'_>, allocation: &Place<'_, '_>, found: &mut
             .for_each(|result| check_result(&result, &names, found));
     }
     let configurations = devices.field("config");
-    // Those of the class and those of the claim.
+    // Configurations come from the class and from the claim, up to the limit of each.
     if found.has_at_most(2 * MAX_CONFIGURATIONS, &configurations) {
         for configuration in configurations.items() {
             configuration
@@ -139,13 +139,13 @@ fn check_device(device: &Place<'_, '_>, allocation: &Value, found: &mut Found) {
     check_network(&device.field("networkData"), found);
 }
 
-/// What makes two mentions of a device the same.
+/// The fields that identify a device.
 fn identity(device: &Value) -> Value {
     let names = ["driver", "pool", "device", "shareID"];
     Value::from(names.map(|name| device[name].clone()).to_vec())
 }
 
-/// A device as texts name it.
+/// A device as errors show it.
 fn shown(device: &Value) -> Value {
     let text = |name: &str| device[name].as_str().unwrap_or_default();
     let share = device["shareID"].as_str();
@@ -187,7 +187,7 @@ fn check_network(data: &Place<'_, '_>, found: &mut Found) {
     }
 }
 
-/// An address with the length of its network's prefix.
+/// Checks an address with the prefix length of its network.
 fn check_interface_address(address: &Place<'_, '_>, errors: &mut Errors) {
     let parsed = address.text().split_once('/').and_then(|(ip, bits)| {
         let ip: IpAddr = ip.parse().ok()?;

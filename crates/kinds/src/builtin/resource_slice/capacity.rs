@@ -1,4 +1,4 @@
-//! Capacities of a device, and in which amounts several claims may share one.
+//! Validation of device capacities, and of the policy for sharing one among claims.
 
 use serde_json::Value;
 use watchkeeper_wire::values::Quantity;
@@ -9,7 +9,7 @@ use crate::rules::place::{Errors, Place};
 
 const MAX_OPTIONS: usize = 10;
 
-/// Checks the capacities of a device; only those of a shared one say how they are shared.
+/// Checks the capacities of a device. Only a shared device may have request policies.
 pub(super) fn check_capacities(capacities: &Place<'_, '_>, is_shared: bool, errors: &mut Errors) {
     for (name, capacity) in capacities.entries() {
         check_qualified(name, capacities, errors);
@@ -22,7 +22,7 @@ pub(super) fn check_capacities(capacities: &Place<'_, '_>, is_shared: bool, erro
     }
 }
 
-/// Amounts are those of a list, or those of a range.
+/// Checks a request policy: a list of values, or a range.
 fn check_policy(policy: &Place<'_, '_>, capacity: &Quantity, errors: &mut Errors) {
     let [values, range, default] = ["validValues", "validRange", "default"].map(|name| policy.field(name));
     match (values.len() > 0, range.is_set()) {
@@ -100,7 +100,7 @@ fn check_range(range: &Place<'_, '_>, default: &Value, capacity: &Quantity, erro
     }
 }
 
-/// The amounts of a range are whole steps above the least.
+/// Checks the step of a range. Values are the minimum plus whole steps.
 fn check_step<'v>(
     step: &Place<'_, '_>,
     least: &Quantity,

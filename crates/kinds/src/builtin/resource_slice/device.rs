@@ -1,4 +1,4 @@
-//! One device of a slice: its attributes and capacities, its taints, and where it can be used.
+//! Validation of one device: attributes, capacities, taints and nodes.
 
 use serde_json::Value;
 use watchkeeper_meta::validation::dns1123_subdomain;
@@ -16,12 +16,12 @@ const MAX_TAINTS: usize = 16;
 const MAX_CONSUMPTIONS: usize = 2;
 const MAX_COUNTERS: usize = 32;
 const MAX_VALUE_BYTES: usize = 64;
-/// Where an attribute has its value, in the order in which texts name them.
+/// The value fields of an attribute, in the order of error texts.
 const VALUES: [&str; 8] = [
     "int", "bool", "string", "version", "ints", "bools", "strings", "versions",
 ];
 
-/// Checks a device. What it had before, and still has, is not looked at again where that would be costly.
+/// Checks a device. Expensive checks are skipped for parts that are unchanged.
 pub(super) fn check_device(
     device: &Place<'_, '_>,
     old: Option<&Place<'_, '_>>,
@@ -77,7 +77,7 @@ fn check_sizes(device: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// An attribute has one value, or one list of values.
+/// Checks that an attribute has exactly one value or list of values.
 fn check_attribute(attribute: &Place<'_, '_>, found: &mut Found) {
     check_text(&attribute.field("string"), &mut found.errors);
     let version = attribute.field("version");
@@ -149,7 +149,7 @@ fn is_semantic_version(text: &str) -> bool {
         && build.split('.').all(is_word)
 }
 
-/// Checks counters that a slice shares or a device takes from; sets are told apart by the field `key`.
+/// Checks counters that a slice shares or a device consumes; `key` is the field that names the counter set.
 pub(super) fn check_counters(set: &Place<'_, '_>, key: &str, found: &mut Found) {
     let name = set.field(key);
     match name.text() {
@@ -168,7 +168,7 @@ pub(super) fn check_counters(set: &Place<'_, '_>, key: &str, found: &mut Found) 
     }
 }
 
-/// On which nodes a device can be used, where that is up to the device.
+/// Checks the nodes of a device, which are set only if the slice selects nodes per device.
 fn check_nodes(device: &Place<'_, '_>, per_device: bool, errors: &mut Errors) {
     const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
                        `perDeviceNodeSelection` is set to true in the ResourceSlice spec";

@@ -1,4 +1,4 @@
-//! A slice as a whole: whose devices they are, and on which nodes.
+//! Validation of a slice's driver, pool, nodes and list of devices.
 
 use serde_json::Value;
 use watchkeeper_meta::validation::dns1123_subdomain;
@@ -10,12 +10,12 @@ use crate::rules::place::{Errors, Place};
 use crate::rules::volume_sources::check_driver;
 
 const MAX_DEVICES: usize = 128;
-/// The most devices of a slice if any has taints, counters or lists of values.
+/// The largest number of devices if any has taints, counters or lists of values.
 const MAX_RICH_DEVICES: usize = 64;
 const MAX_COUNTER_SETS: usize = 8;
 const SKIPPABLE: &[&str] = &["*", "NodePrepareResources", "NodeUnprepareResources"];
 
-/// Checks the spec of a slice; of one that is there, who it belongs to must stay.
+/// Checks the spec of a slice. Driver, pool and node name are immutable.
 pub(super) fn check(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, errors: &mut Errors) {
     Found::of(|found| check_spec(spec, live, found), errors);
 }
@@ -65,7 +65,7 @@ fn check_pool_size(pool: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// A slice is for one node, for some, for all, or for those that its devices name.
+/// Checks the node selection: one node, a selector, all nodes, or per device.
 fn check_nodes(spec: &Place<'_, '_>, errors: &mut Errors) {
     const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
     let mut set = Vec::new();
@@ -147,7 +147,7 @@ fn is_rich(device: &Value) -> bool {
     has("taints") || has("consumesCounters") || attributes.any(is_list)
 }
 
-/// An attribute that tells partitions of a device apart is one that all partitions have.
+/// Checks that the attribute named by `partitionTypeAttribute` is set on all partitions.
 fn check_partition_type(spec: &Place<'_, '_>, found: &mut Found) {
     let attribute = spec.field("partitionTypeAttribute");
     if !attribute.is_set() {
@@ -184,7 +184,7 @@ fn check_partition_type(spec: &Place<'_, '_>, found: &mut Found) {
     }
 }
 
-/// What a node need not do for these devices.
+/// Checks the kubelet calls that are skipped for these devices.
 fn check_skipped(skipped: &Place<'_, '_>, found: &mut Found) {
     let has = |name: &str| skipped.texts().any(|text| text == name);
     if has(SKIPPABLE[1]) && !has(SKIPPABLE[2]) && !has(SKIPPABLE[0]) {

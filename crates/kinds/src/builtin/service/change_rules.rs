@@ -1,9 +1,9 @@
-//! What may not change in a service once it is there: above all its addresses.
+//! Validation of service updates: above all, cluster IPs are immutable.
 
 use crate::rules::place::{Errors, Place};
 use super::is_headless;
 
-/// What is wrong with a change. A service without addresses can get some, and the other way round.
+/// Checks an update. A change to or from `ExternalName` may add or remove all addresses.
 pub(crate) fn check(service: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let (new, old) = (service.field("spec"), live.field("spec"));
     let is_external = |spec: &Place<'_, '_>| spec.field("type").text() == "ExternalName";
@@ -24,7 +24,7 @@ fn check_addresses(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors
     let given: Vec<&str> = addresses.texts().collect();
     let counted = match given.len() == kept.len() {
         true => kept.len(),
-        // The first stays; a second may come and go.
+        // The primary address is immutable; a secondary one may be added or removed.
         false => kept.len().min(1),
     };
     if given.is_empty() && !kept.is_empty() {
@@ -62,7 +62,7 @@ fn check_families(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors)
     }
 }
 
-/// Who gives one of two addresses back says so.
+/// Checks that releasing the secondary address comes with `ipFamilyPolicy: SingleStack`.
 fn check_single(spec: &Place<'_, '_>, released: &str, errors: &mut Errors) {
     let policy = spec.field("ipFamilyPolicy");
     if policy.text() != "SingleStack" {

@@ -1,4 +1,4 @@
-//! What is wrong with where a load balancer says that a service can be reached.
+//! Validation of a service's load balancer status.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use watchkeeper_meta::validation::dns1123_subdomain;
 
 use crate::rules::place::{Errors, Place};
 
-/// What is wrong with a status.
+/// Checks a status.
 pub(crate) fn check(service: &Place<'_, '_>, errors: &mut Errors) {
     let status = service.field("status");
     let balancer = status.field("loadBalancer");

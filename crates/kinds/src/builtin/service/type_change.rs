@@ -1,7 +1,7 @@
-//! What an update of a service keeps of what it was given, and what it gives back.
+//! Carries allocated addresses and ports over to an updated service, and releases those its new type does not have.
 //!
-//! A field that only another type has goes with that type, unless it was changed at the same time: then the writer is
-//! told that the new type has no such field.
+//! A field that only the old type has is cleared with the type, unless the same update changes it; then validation
+//! rejects it.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::rules::defaulting::items_mut;
 use super::{has_node_ports, is_external, remove, text};
 
-/// Addresses and ports stay with a service that does not say otherwise, as long as its type has them.
-pub(crate) fn keep(service: &mut Value, live: &Value) {
+/// Restores addresses and ports that the update leaves unset, as long as the type has them.
+pub(crate) fn keep_allocated(service: &mut Value, live: &Value) {
     if has_address(service) && has_address(live) {
         keep_fields(
             service,
@@ -35,7 +35,7 @@ fn keep_fields(service: &mut Value, live: &Value, names: &[&str]) {
     }
 }
 
-/// A node port stays with its port.
+/// Restores the node port of each port.
 fn keep_node_ports(service: &mut Value, live: &Value) {
     let old = live["spec"]["ports"].as_array().cloned().unwrap_or_default();
     for port in items_mut(&mut service["spec"], "ports") {
@@ -48,8 +48,8 @@ fn keep_node_ports(service: &mut Value, live: &Value) {
     }
 }
 
-/// Takes away what the new type does not have, where the writer left it as it was.
-pub(crate) fn give_back(service: &mut Value, live: &Value) {
+/// Clears unchanged fields that the new type does not have.
+pub(crate) fn release_unused(service: &mut Value, live: &Value) {
     let loses = |has: fn(&Value) -> bool| has(live) && !has(service);
     let mut gone: Vec<&str> = Vec::new();
     if loses(has_address) {

@@ -1,5 +1,4 @@
-//! What each type of service may and must have: addresses of its own, a name elsewhere, a load balancer in front.
-//! Errors come in the order in which Kubernetes finds them.
+//! Validation of the fields that each service type requires or forbids. Errors come in Kubernetes' order.
 
 use std::collections::HashSet;
 
@@ -9,18 +8,18 @@ use crate::rules::formats::Cidr;
 use crate::rules::place::{Errors, Place};
 use super::is_headless;
 
-/// What only a load balancer has.
+/// The error for fields that only load balancers have.
 const BALANCED: &str = "may only be used when `type` is 'LoadBalancer'";
-/// How ranges were given before there was a field for them.
+/// The deprecated way to set source ranges.
 const RANGES_ANNOTATION: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
-/// A day: how long a client may stick to a backend.
+/// The longest timeout of client IP affinity: one day.
 const MAX_STICKY_SECONDS: i64 = 86_400;
 const POLICIES: &[&str] = &["Cluster", "Local"];
 const DISTRIBUTIONS: &[&str] = &["PreferClose", "PreferSameZone", "PreferSameNode"];
 const FAMILY_POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "SingleStack"];
 const FAMILIES: &[&str] = &["IPv4", "IPv6"];
 
-/// What the type says of addresses and names.
+/// Checks cluster IPs and external name against the type.
 pub(crate) fn check_type(spec: &Place<'_, '_>, errors: &mut Errors) {
     let kind = spec.field("type").text();
     let addresses = spec.field("clusterIPs");
@@ -59,7 +58,7 @@ fn check_external_name(spec: &Place<'_, '_>, errors: &mut Errors) {
     errors.extend(reasons.map(|why| name.invalid_for(host, why)));
 }
 
-/// How long clients stick to a backend.
+/// Checks the session affinity.
 pub(crate) fn check_affinity(spec: &Place<'_, '_>, errors: &mut Errors) {
     let config = spec.field("sessionAffinityConfig");
     let client = config.field("clientIP");
@@ -81,13 +80,13 @@ pub(crate) fn check_affinity(spec: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// What only a load balancer has.
+/// Checks the load balancer fields.
 pub(crate) fn check_load_balancer(service: &Place<'_, '_>, errors: &mut Errors) {
     let (metadata, spec) = (service.field("metadata"), service.field("spec"));
     let is_balanced = spec.field("type").text() == "LoadBalancer";
     let annotations = metadata.field("annotations");
     let annotation = annotations.entry(RANGES_ANNOTATION);
-    // The one field that Kubernetes' texts write with a capital.
+    // Kubernetes' errors spell this one field with a capital.
     let ranges = spec
         .field("loadBalancerSourceRanges")
         .known_as("LoadBalancerSourceRanges");
@@ -119,13 +118,13 @@ pub(crate) fn check_load_balancer(service: &Place<'_, '_>, errors: &mut Errors) 
     }
 }
 
-/// Ranges may stand between spaces.
+/// Checks a source range. Surrounding spaces are accepted.
 fn check_range(range: &str, place: &Place<'_, '_>, errors: &mut Errors) {
     let (_, why) = Cidr::parse(range.trim());
     errors.extend(why.map(|why| place.invalid_for(range.trim(), why)));
 }
 
-/// Where traffic goes.
+/// Checks the traffic policies.
 pub(crate) fn check_policies(spec: &Place<'_, '_>, errors: &mut Errors) {
     let kind = spec.field("type").text();
     let policy = spec.field("externalTrafficPolicy");
@@ -157,7 +156,7 @@ pub(crate) fn check_policies(spec: &Place<'_, '_>, errors: &mut Errors) {
         .may_be_one_of(DISTRIBUTIONS, errors);
 }
 
-/// The service's own addresses and their families.
+/// Checks cluster IPs and IP families.
 pub(crate) fn check_addresses(spec: &Place<'_, '_>, errors: &mut Errors) {
     if spec.field("type").text() == "ExternalName" {
         return;
@@ -205,7 +204,7 @@ fn check_families(spec: &Place<'_, '_>, errors: &mut Errors) {
         .may_be_one_of(FAMILY_POLICIES, errors);
 }
 
-/// One address of each family, where the families say.
+/// Checks that there is at most one address per family, in the order of `ipFamilies`.
 fn check_family_of_each(spec: &Place<'_, '_>, given: &[&str], errors: &mut Errors) {
     let family = |address: &str| if address.contains(':') { "IPv6" } else { "IPv4" };
     let addresses = spec.field("clusterIPs");

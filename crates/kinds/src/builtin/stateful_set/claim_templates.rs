@@ -1,29 +1,30 @@
-//! The claims within stateful sets, the one place where an object stands in another and says what it is.
+//! Adds `kind` and `apiVersion` to the claim templates of stateful sets, the only nested objects that have them.
 //!
-//! The stored form has no room for kinds within an object; Kubernetes writes these on the way out, and so does this.
+//! The stored form has no type information for nested objects. Kubernetes adds it when it encodes an answer, and so
+//! does this module.
 
 use serde_json::{Value, json};
 
 const API_VERSION: &str = "v1";
 const KIND: &str = "PersistentVolumeClaim";
-/// How the list of claims begins in JSON. Within a text its quotes would be escaped.
+/// The start of the list of claims in JSON. Inside a string, its quotes would be escaped.
 const LIST: &[u8] = br#""volumeClaimTemplates":["#;
 const IDENTITY: &[u8] = br#""kind":"PersistentVolumeClaim","apiVersion":"v1","#;
 
-/// Says of a claim what it is.
+/// Adds the type to a claim.
 pub fn name(claim: &mut Value) {
     claim["apiVersion"] = json!(API_VERSION);
     claim["kind"] = json!(KIND);
 }
 
-/// Says of every claim in a set what it is.
+/// Adds the type to every claim of a set.
 pub fn name_in_value(set: &mut Value) {
     let claims = set.pointer_mut("/spec/volumeClaimTemplates");
     let claims = claims.and_then(Value::as_array_mut).into_iter().flatten();
     claims.for_each(name);
 }
 
-/// Says of every claim in a set what it is, in the set's JSON, which begins at `start`.
+/// Adds the type to every claim in the JSON of a set that starts at `start`.
 pub fn name_in_json(out: &mut Vec<u8>, start: usize) {
     let Some(list) = find(&out[start..], LIST) else {
         return;
@@ -40,7 +41,7 @@ fn find(text: &[u8], part: &[u8]) -> Option<usize> {
     text.windows(part.len()).position(|window| window == part)
 }
 
-/// Where the objects of a list begin, up to the end of the list. What follows the list is not looked at.
+/// The positions at which the objects of a list start. Scanning stops at the end of the list.
 fn objects(json: &[u8]) -> Vec<usize> {
     let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
     let mut found = Vec::new();
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn claims_are_named_wherever_they_stand() {
+    fn claims_get_their_type_in_values_and_in_json() {
         for (before, after) in [
             (r#"{"spec":{}}"#, r#"{"spec":{}}"#),
             (

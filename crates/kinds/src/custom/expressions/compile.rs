@@ -104,7 +104,7 @@ impl Compiler {
         Some(node)
     }
 
-    /// A default must satisfy the rules.
+    /// Checks that a default satisfies the rules.
     fn check_default(&mut self, node: &Node, schema: &Value, place: &Place) {
         let Some(default) = schema.get("default").filter(|default| !default.is_null()) else {
             return;
@@ -246,7 +246,7 @@ impl Compiler {
     fn charge(&mut self, path: &FieldPath, name: &str, cost: u64) {
         if cost > RULE_LIMIT {
             self.errors
-                .push(FieldError::forbidden(path, too_dear(name, cost, RULE_LIMIT)));
+                .push(FieldError::forbidden(path, too_expensive(name, cost, RULE_LIMIT)));
         }
         self.total = self.total.saturating_add(cost);
         self.costs.push((cost, path.clone()));
@@ -264,7 +264,7 @@ impl Compiler {
         });
         self.errors.extend(named);
         let name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
-        let why = too_dear(name, self.total, SCHEMA_LIMIT);
+        let why = too_expensive(name, self.total, SCHEMA_LIMIT);
         self.errors.push(FieldError::forbidden(path, why));
     }
 }
@@ -310,7 +310,7 @@ fn reason(text: &str) -> FieldErrorKind {
 }
 
 /// By how much a cost limit is exceeded; beyond a hundred times, the factor is not stated.
-fn too_dear(name: &str, cost: u64, limit: u64) -> String {
+fn too_expensive(name: &str, cost: u64, limit: u64) -> String {
     let factor = match cost as f64 / limit as f64 {
         factor if factor > 100.0 => "more than 100x".to_owned(),
         factor if factor < 1.5 => format!("{factor:.6}x"),

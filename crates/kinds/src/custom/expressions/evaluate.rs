@@ -31,7 +31,7 @@ pub(crate) fn errors(
         budget: OBJECT_BUDGET,
     };
     let before = Before::found(object, live);
-    // The error that ends the check is among the errors.
+    // `Err` only ends the walk early; its error is already recorded.
     let _ = check.node(root, object, before, path);
     check.errors
 }
@@ -49,7 +49,7 @@ struct Before<'v> {
 enum Nearest<'v> {
     /// The new and the old value.
     Values(&'v Value, &'v Value),
-    /// Whether they are equal, computed once for everything within.
+    /// True if they are equal, computed once for all nested values.
     Same(bool),
 }
 
@@ -89,7 +89,7 @@ struct Site<'v> {
 
 impl Site<'_> {
     /// A rule that could not be evaluated: the error shows the type instead of the value.
-    fn untold(self, why: String) -> FieldError {
+    fn not_evaluated(self, why: String) -> FieldError {
         FieldError::invalid(self.path, &*self.node.type_name, why)
     }
 }
@@ -187,7 +187,7 @@ impl Check<'_> {
         let (now, then) = match (read(site.value), old.map(read).transpose()) {
             (Ok(now), Ok(then)) => (now, then),
             (Err(error), _) | (_, Err(error)) => {
-                self.errors.push(site.untold(error.to_string()));
+                self.errors.push(site.not_evaluated(error.to_string()));
                 return Ok(());
             }
         };
@@ -214,14 +214,14 @@ impl Check<'_> {
                  {shown}"
             ),
             Err(error @ EvalError::CostExceeded) => {
-                self.errors.push(site.untold(format!(
+                self.errors.push(site.not_evaluated(format!(
                     "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {shown}"
                 )));
                 return Err(Ended);
             }
             Err(error) => format!("{error} evaluating rule: {shown}"),
         };
-        self.errors.push(site.untold(why));
+        self.errors.push(site.not_evaluated(why));
         Ok(())
     }
 
@@ -236,7 +236,7 @@ impl Check<'_> {
         match self.budget.checked_sub(evaluation.cost) {
             Some(rest) => self.budget = rest,
             None => {
-                self.errors.push(site.untold(OUT_OF_BUDGET.to_owned()));
+                self.errors.push(site.not_evaluated(OUT_OF_BUDGET.to_owned()));
                 return Err(Ended);
             }
         }

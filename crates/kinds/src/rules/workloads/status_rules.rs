@@ -49,7 +49,7 @@ mod tests {
     use crate::rules::place::Place;
 
     #[test]
-    fn no_more_pods_are_ready_than_there_are() {
+    fn counts_do_not_exceed_the_number_of_replicas() {
         let counts = super::Counts {
             all: &["replicas", "readyReplicas", "availableReplicas"],
             of_replicas: &["readyReplicas", "availableReplicas"],

@@ -1,25 +1,25 @@
-//! Files of a volume that hide each other.
+//! Warnings about files of a volume whose paths overlap.
 
 use watchkeeper_meta::quote;
 
 use crate::Warnings;
 use crate::rules::place::Place;
 
-/// Sources that say which of their keys become which files: the field, where a volume names the source, and what it is
-/// called.
+/// Sources with a list of key-to-path items: the field, the field within it that names the source, and the name in
+/// warnings.
 const SOURCES: &[(&str, &str, &str)] = &[
     ("configMap", "name", "ConfigMap"),
     ("secret", "secretName", "Secret"),
     ("downwardAPI", "", "DownwardAPI"),
 ];
 
-/// Sources of one file.
+/// Sources of a single file.
 const FILES: &[(&str, &str)] = &[
     ("serviceAccountToken", "ServiceAccountToken"),
     ("clusterTrustBundle", "ClusterTrustBundle"),
 ];
 
-/// A file, and whose it is.
+/// A file and its source.
 struct File<'v> {
     path: &'v str,
     source: String,
@@ -33,7 +33,7 @@ impl File<'_> {
         }
     }
 
-    /// Whether one of two files is the other, or is in it.
+    /// True if the paths are equal, or one is below the other.
     fn hides(&self, other: &Self) -> bool {
         let is_within = |path: &str, folder: &str| {
             let rest = path.strip_prefix(folder);

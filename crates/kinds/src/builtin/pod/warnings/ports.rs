@@ -1,18 +1,18 @@
-//! Ports of a pod's containers that are meant twice, or might be.
+//! Warnings about container ports that are defined twice, or ambiguously.
 
 use watchkeeper_meta::quote;
 
 use crate::Warnings;
 use crate::rules::place::Place;
 
-/// A port, and where it was said.
+/// A port and its position.
 struct Known<'v> {
     number: i64,
     protocol: &'v str,
     name: &'v str,
     host_port: i64,
     host_ip: &'v str,
-    /// The list of containers, the container's place in it, and the port's.
+    /// The list of containers, the container's index, and the port's index.
     at: (&'static str, usize, usize),
 }
 
@@ -34,7 +34,7 @@ impl<'v> Known<'v> {
         containers.index(container).child("ports").index(port).to_string()
     }
 
-    /// How two mentions of one port go together, if they do not.
+    /// The kind of conflict between two ports, if any.
     fn clash(&self, other: &Self) -> Option<&'static str> {
         let is_same_port = self.host_port == other.host_port;
         if is_same_port && self.host_ip == other.host_ip {
@@ -71,7 +71,7 @@ pub(crate) fn warn(spec: &Place<'_, '_>, warnings: &Warnings) {
     }
 }
 
-/// Warns of one port, given those before it.
+/// Warns about one port, given those before it.
 fn warn_of_port(port: &Known<'_>, known: &[Known<'_>], spec: &Place<'_, '_>, warnings: &Warnings) {
     let host_ip = port.host_ip;
     if !host_ip.is_empty() && port.host_port == 0 {
