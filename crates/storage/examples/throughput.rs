@@ -1,12 +1,12 @@
-//! How fast a durable store is on this machine: creates per second with 1 and with 64 writers, what a reader waits
-//! meanwhile, and how long a restart takes.
+//! Measures a durable store on this machine: creates per second with 1 and with 64 writers, the read latency meanwhile,
+//! and the restart time.
 //!
 //! ```text
 //! cargo run --release -p watchkeeper-storage --example throughput [directory]
 //! cargo run --release -p watchkeeper-storage --features etcd --example throughput [directory] http://127.0.0.1:2379
 //! ```
 //!
-//! With the address of an etcd, which should be empty, creates through it come last.
+//! Given the address of an etcd, which should be empty, it also measures creates through etcd.
 
 #![allow(clippy::print_stdout)]
 
@@ -80,7 +80,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// 64 writers that each update one key, with so little history that every write makes garbage.
+/// 64 writers that each update one key. The retention is so short that every write produces garbage.
 async fn measure_updates(store: &Store) -> Result<(), Box<dyn std::error::Error>> {
     let started = Instant::now();
     let writers: Vec<_> = (0..64)
@@ -103,9 +103,9 @@ async fn update(store: Store, key: String) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// Creates keys with so many writers, while a reader gets one key over and over.
+/// Creates keys with that many writers, while a reader gets one key in a loop.
 async fn measure(store: &Store, writers: usize, name: &str) -> Result<(), Box<dyn std::error::Error>> {
-    // One writer waits for every disk write alone: fewer creates tell as much.
+    // A single writer waits for every fsync, so fewer creates suffice.
     let each = if writers == 1 {
         CREATES / 5
     } else {
@@ -148,7 +148,7 @@ async fn write(store: Store, prefix: String, count: usize) -> Vec<Duration> {
     latencies
 }
 
-/// Gets a key every 100 µs or so, and notes how long the answer took.
+/// Gets a key about every 100 µs and returns the latencies.
 async fn read_until(store: Store, key: String, done: Arc<AtomicBool>) -> Vec<Duration> {
     let mut latencies = Vec::new();
     while !done.load(Ordering::Relaxed) {
@@ -186,7 +186,7 @@ async fn measure_range(store: &Store) -> Result<(), Box<dyn std::error::Error>> 
     Ok(())
 }
 
-/// One write, and how long until the last of 1,000 feeds has it.
+/// Measures the time from a write until the last of 1,000 feeds has it.
 async fn measure_wakes(store: &Store) -> Result<(), Box<dyn std::error::Error>> {
     let mut latencies = Vec::new();
     for round in 0..50 {

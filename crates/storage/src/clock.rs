@@ -1,4 +1,4 @@
-//! Time as a number that survives a restart.
+//! The wall clock as a number that survives a restart.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
@@ -7,11 +7,11 @@ use tokio::time::Instant;
 
 use crate::model::UnixMillis;
 
-/// How long a timer runs before it looks at the wall clock again, which may have been set meanwhile, or have gone on
-/// while the machine slept.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// The longest sleep before the wall clock is read again: it may have been set, or have advanced while the machine was
+/// suspended.
+const MAX_SLEEP: Duration = Duration::from_secs(60);
 
-/// The [wall clock](watchkeeper_clock), except that it never goes back: history is in the order of its times.
+/// The [wall clock](watchkeeper_clock), made monotonic: history is ordered by its times.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     latest: AtomicU64,
@@ -28,14 +28,14 @@ impl Clock {
         self.latest.fetch_max(now, Ordering::Relaxed).max(now)
     }
 
-    /// When to look whether a time has come.
+    /// The instant at which to check whether a time has come.
     pub(crate) fn instant(&self, time: UnixMillis) -> Instant {
         let left = Duration::from_millis(time.saturating_sub(self.now()));
-        Instant::now() + left.min(LOOK_AGAIN)
+        Instant::now() + left.min(MAX_SLEEP)
     }
 }
 
-/// Whole milliseconds; the end of time if there are too many.
+/// Whole milliseconds; saturates.
 pub(crate) fn millis(duration: Duration) -> UnixMillis {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

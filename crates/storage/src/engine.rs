@@ -1,4 +1,4 @@
-//! Storage engines: make a batch of writes durable, all of it or nothing. They know nothing of readers.
+//! Storage engines: make a batch of writes durable, atomically. Reads never reach them.
 
 pub(crate) mod redb;
 
@@ -12,41 +12,41 @@ use crate::{EngineError, Revision};
 pub(crate) struct Commit<'a> {
     /// New records, in the order of their revisions.
     pub(crate) records: &'a [Record],
-    /// The history up to here may be forgotten.
+    /// The history up to this revision is compacted.
     pub(crate) compacted: Option<Revision>,
-    /// Records that earlier compactions have made superfluous, oldest first.
+    /// Records that earlier compactions made obsolete, oldest first.
     pub(crate) garbage: &'a [Revision],
 }
 
 impl Commit<'_> {
-    /// Whether there is nothing to do.
+    /// True if there is nothing to commit.
     pub(crate) fn is_empty(&self) -> bool {
         self.records.is_empty() && self.compacted.is_none() && self.garbage.is_empty()
     }
 }
 
-/// The seam to the disk.
+/// The interface to the disk.
 pub(crate) trait Engine: Send {
-    /// Makes a commit durable before it returns. After an error nothing of it may be found by a later commit.
+    /// Makes a commit durable before it returns. After an error, no later commit may find any part of it.
     fn commit(&mut self, commit: &Commit<'_>) -> Result<(), EngineError>;
 
-    /// Whether `commit` waits for a disk, and so must not run on a thread that serves others.
+    /// True if `commit` blocks on a disk, and so must not run on an async worker thread.
     fn waits_for_disk(&self) -> bool;
 
-    /// Whether it will make nothing durable any longer.
+    /// True if the engine has failed for good.
     fn has_failed(&self) -> bool;
 
-    /// Where the records are; `None` if they are in no file of ours.
+    /// The path of the data file; `None` if there is none.
     fn data_file(&self) -> Option<PathBuf>;
 
-    /// Bytes of all records it holds; zero if it holds none.
+    /// The bytes of all records; zero for an engine that stores none.
     fn used_bytes(&self) -> u64;
 
-    /// Gives free pages back to the file system.
+    /// Returns free pages to the file system.
     fn defragment(&mut self) -> Result<(), EngineError>;
 }
 
-/// Keeps nothing: the store's own memory is all there is.
+/// Stores nothing: all data is in the memory of the store itself.
 #[derive(Debug)]
 pub(crate) struct Memory;
 

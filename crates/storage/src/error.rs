@@ -1,4 +1,4 @@
-//! What can go wrong, one enum per kind of call.
+//! The errors of a store, one enum per kind of call.
 
 use std::error::Error;
 use std::fmt;
@@ -8,42 +8,42 @@ use std::sync::Arc;
 
 use crate::{Key, KeyValue, Revision};
 
-/// Why a read or a feed has no answer.
+/// The error of a read or a feed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The history that the answer needs is gone. Read the current state and go on from its revision.
+    /// The needed history was compacted. Read the current state and continue from its revision.
     #[error(
         "revision {requested} has been compacted: history starts at {compacted}, the store is at {current}"
     )]
     Compacted {
-        /// What the reader asked for.
+        /// The requested revision.
         requested: Revision,
         /// The oldest revision that can be read.
         compacted: Revision,
-        /// The newest.
+        /// The newest revision.
         current: Revision,
     },
-    /// The revision has not happened yet.
+    /// The revision does not exist yet.
     #[error("revision {requested} is in the future: the store is at {current}")]
     Future {
-        /// What the reader asked for.
+        /// The requested revision.
         requested: Revision,
         /// The newest revision.
         current: Revision,
     },
-    /// The latest state was asked for, and etcd cannot be asked what that is.
-    #[error("the latest state is not known: {why}")]
+    /// The latest revision is unknown, because etcd cannot be reached.
+    #[error("cannot determine the latest revision: {why}")]
     Unavailable {
-        /// What went wrong.
+        /// The cause.
         why: String,
     },
-    /// The value is encrypted, and none of the keys that are known opens it. In Kubernetes' words.
+    /// The value is encrypted, and no configured key decrypts it. Kubernetes' text.
     #[error("unable to transform key {key:?}: {why}")]
     Undecryptable {
-        /// The key whose value it is.
+        /// The key of the value.
         key: Key,
-        /// What is missing.
+        /// The cause.
         why: Arc<str>,
     },
     /// The store was closed.
@@ -52,23 +52,23 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// Whether the reader must start over from the current state.
+    /// True if the reader must start over from the current state.
     pub fn is_compacted(&self) -> bool {
         matches!(self, Self::Compacted { .. })
     }
 }
 
-/// Why a write did not happen.
+/// The error of a write.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
     /// The key is not at the expected revision.
     #[error("conflict: {}", describe(.current))]
     Conflict {
-        /// What the key holds now; `None` if it does not exist.
+        /// The current value of the key; `None` if it does not exist.
         current: Option<KeyValue>,
     },
-    /// The value is larger than the store accepts.
+    /// The value exceeds the limit.
     #[error("value of {size} bytes exceeds the limit of {limit}")]
     ValueTooLarge {
         /// Bytes of the value.
@@ -84,18 +84,18 @@ pub enum WriteError {
         /// The limit.
         limit: usize,
     },
-    /// Only what has happened can be compacted.
+    /// A compaction names a revision that does not exist yet.
     #[error("revision {requested} is in the future: the store is at {current}")]
     Future {
-        /// What the caller asked for.
+        /// The requested revision.
         requested: Revision,
         /// The newest revision.
         current: Revision,
     },
-    /// The store is as large as its quota allows, or the disk is full. Deletes may still be done, and make room.
-    #[error("there is no room for the write")]
+    /// The quota is reached, or the disk is full. Deletes are still accepted, and free space.
+    #[error("no space left for the write")]
     NoSpace,
-    /// A history is imported forwards only, and somebody has written meanwhile.
+    /// An imported change is not newer than the store.
     #[error("revision {requested} is in the past: the store is at {current}")]
     Past {
         /// The revision of the change to import.
@@ -103,19 +103,19 @@ pub enum WriteError {
         /// The newest revision.
         current: Revision,
     },
-    /// Only a store in memory takes a history with revisions of its own.
+    /// Only an in-memory store accepts imported revisions.
     #[error("a history can be imported into a store in memory only")]
     NotInMemory,
-    /// The writer's [`Scope`](crate::Scope) lets it write nothing.
+    /// The writer's [`Scope`](crate::Scope) is read-only.
     #[error("the store is read-only")]
     ReadOnly,
-    /// The engine could not make the write durable. It is not visible now; if the disk failed while it was being
-    /// synchronised, it may be found whole after a restart.
+    /// The engine could not make the write durable. It is not visible. If an fsync failed, it may appear after a
+    /// restart, as a whole.
     #[error("the write could not be made durable")]
     Engine(#[source] EngineError),
-    /// The write was sent to etcd, and the answer was lost. It may have happened, or happen yet; whoever wants to know
-    /// reads the key.
-    #[error("it is not known whether the write has happened")]
+    /// The write was sent to etcd, and the answer was lost. It may have been applied, or may still be; read the key to
+    /// find out.
+    #[error("the outcome of the write is unknown")]
     Unknown(#[source] EngineError),
     /// The store was closed.
     #[error("the store is closed")]
@@ -123,7 +123,7 @@ pub enum WriteError {
 }
 
 impl WriteError {
-    /// Whether another writer was faster, so that reading again and retrying makes sense.
+    /// True if another writer was faster; read again and retry.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Conflict { .. })
     }
@@ -136,7 +136,7 @@ fn describe(current: &Option<KeyValue>) -> String {
     }
 }
 
-/// Why a durable store could not be opened. The files are left as they were.
+/// The error of opening a durable store. No file was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -146,19 +146,19 @@ pub enum OpenError {
         /// The data directory.
         path: PathBuf,
     },
-    /// There is no store to look at.
+    /// The directory contains no store.
     #[error("there is no store in {}", path.display())]
     Missing {
         /// The data directory.
         path: PathBuf,
     },
-    /// The data file was written by something else.
+    /// The data file belongs to another program.
     #[error("{} is not a watchkeeper store", path.display())]
     Foreign {
         /// The data file.
         path: PathBuf,
     },
-    /// The data file was written by a later version of this crate.
+    /// The data file was written by a later version of this program.
     #[error("{} has format {found}, newer than {supported}", path.display())]
     Newer {
         /// The data file.
@@ -168,28 +168,28 @@ pub enum OpenError {
         /// The newest format that can be read.
         supported: u64,
     },
-    /// The data file has been changed, cut short or lost in parts.
+    /// The data file is modified, truncated or incomplete.
     #[error("{} is damaged: {detail}", path.display())]
     Damaged {
         /// The data file.
         path: PathBuf,
-        /// What was found.
+        /// The damage found.
         detail: String,
     },
-    /// The file system refused something.
+    /// A file system operation failed.
     #[error("could not {step} {}", path.display())]
     Io {
-        /// What was being done.
+        /// The operation.
         step: &'static str,
-        /// To which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// etcd cannot be reached or does not want us, or an option is wrong.
+    /// etcd is unreachable or refuses access, or an option is invalid.
     #[error("cannot use etcd: {0}")]
     Etcd(String),
-    /// The runtime was shut down meanwhile.
+    /// The runtime was shut down.
     #[error("opening the store was interrupted")]
     Interrupted(#[source] tokio::task::JoinError),
 }
@@ -202,11 +202,11 @@ impl OpenError {
         }
     }
 
-    /// What to do next, for people. No file was changed.
+    /// Advice for the user. No file was changed.
     pub fn advice(&self) -> &'static str {
         match self {
             Self::InUse { .. } => {
-                "another server, or another command, works on it: stop that one, or name another directory"
+                "another server or command is using it: stop that one, or name another directory"
             }
             Self::Missing { .. } => "name the directory that a server was started with",
             Self::Foreign { .. } => "name another directory, or move the file away",
@@ -217,11 +217,13 @@ impl OpenError {
                 "nothing was changed: keep a copy of the directory, and restore the last backup into a new one"
             }
             Self::Io { source, .. } => match source.kind() {
-                io::ErrorKind::PermissionDenied => "see who owns the directory, and who runs this program",
-                kind if is_no_space(kind) => "make room on the disk, and try again",
-                _ => "see that the path is right, and that the disk works",
+                io::ErrorKind::PermissionDenied => {
+                    "check the owner of the directory and the user who runs this program"
+                }
+                kind if is_no_space(kind) => "free disk space, and try again",
+                _ => "check the path and the disk",
             },
-            Self::Etcd(_) => "see that etcd runs, and that addresses and certificates are right",
+            Self::Etcd(_) => "check that etcd is running, and that addresses and certificates are correct",
             Self::Interrupted(_) => "try again",
         }
     }
@@ -232,13 +234,13 @@ impl OpenError {
     }
 }
 
-/// Whether an IO error says that the disk, or the user's share of it, is full.
+/// True if the disk, or the user's disk quota, is full.
 fn is_no_space(kind: io::ErrorKind) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// What an engine says when a disk fails it. All writers that shared the commit get the same one.
+/// The error of an engine. All writers of a commit share it.
 #[derive(Clone)]
 pub struct EngineError(Arc<dyn Error + Send + Sync>);
 
@@ -247,7 +249,7 @@ impl EngineError {
         Self(Arc::from(source.into()))
     }
 
-    /// Whether there was no room on the disk.
+    /// True if the disk was full.
     pub(crate) fn is_no_space(&self) -> bool {
         match self.0.downcast_ref::<redb::Error>() {
             Some(redb::Error::Io(error)) => is_no_space(error.kind()),

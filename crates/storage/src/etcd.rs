@@ -1,17 +1,17 @@
-//! The store of several servers: etcd has the keys, and each server has a copy of them in memory.
+//! A store over etcd, shared by several servers: etcd has the keys, and each server has a copy of them in memory.
 //!
 //! ```text
-//! write ─▶ transaction: compare the key's revision, replace it ─▶ etcd ─▶ watch ─▶ MVCC heart ─▶ feeds, and the answer
-//! get, range of the latest ─▶ ask etcd how far it is ─▶ wait for the heart ─▶ MVCC heart
-//! get, range of a revision ─────────────────────────────────────────────────▶ MVCC heart
+//! write ─▶ transaction: compare the key's revision, replace it ─▶ etcd ─▶ watch ─▶ MVCC core ─▶ feeds, and the answer
+//! get, range of the latest ─▶ ask etcd for its revision ─▶ wait for the core ─▶ MVCC core
+//! get, range of a revision ───────────────────────────────────────────────────▶ MVCC core
 //! ```
 //!
-//! The heart is the one that the other engines have, so values at past revisions, feeds and history are as quick and as
-//! exact as there. It is fed by a single watch of all keys and never by a write of its own: what a server shows is what
-//! etcd has told, in etcd's order, under etcd's revisions. Those have gaps, since etcd counts for all its users.
+//! The core is that of the other engines, so reads of past revisions, feeds and history are as fast and as exact. It is
+//! fed by a single watch of all keys and never by its own writes: a server shows what etcd sent, in etcd's order, under
+//! etcd's revisions. Those have gaps, since etcd counts the writes of all its users.
 //!
-//! What it will not do: several keys in one transaction, etcd's own users and passwords (certificates say who a server
-//! is), and looking for members that were not named.
+//! Not supported: several keys in one transaction, etcd's users and passwords (servers authenticate by certificate),
+//! and the discovery of members.
 
 mod arrivals;
 mod client;
@@ -54,10 +54,10 @@ use crate::transaction::Command;
 use crate::transform::Values;
 use crate::{EngineError, OpenError, ReadError, Retention, Revision, WriteError};
 
-/// Writes under way at a time. Further ones wait for a place: nothing is refused or lost.
+/// The largest number of writes in flight. Further ones wait; none is refused.
 const MAX_WRITES: u32 = 512;
 
-/// The way into an etcd.
+/// The etcd backend of a store.
 pub(crate) struct Etcd {
     shared: Arc<Shared>,
     freshness: Arc<Freshness>,
@@ -67,7 +67,8 @@ pub(crate) struct Etcd {
 }
 
 impl Etcd {
-    /// Reads everything and begins to follow. What was acknowledged before this is called is visible when it returns.
+    /// Reads everything and starts the watch. When it returns, every write that was acknowledged before the call is
+    /// visible.
     pub(crate) async fn open(
         options: EtcdOptions,
         retention: Retention,
@@ -98,12 +99,12 @@ impl Etcd {
             tasks: Mutex::new(tasks),
         };
         let current = || state.mvcc.read().current();
-        let caught_up = refreshed_at_last(current, || etcd.refresh());
+        let caught_up = first_refresh(current, || etcd.refresh());
         caught_up.await.map_err(OpenError::etcd)?;
         Ok((state, etcd))
     }
 
-    /// Does a command. If the future is dropped, the command may be done all the same.
+    /// Runs a command. If the future is dropped, the command may still run.
     pub(crate) async fn submit(&self, command: Command) -> Answer {
         let _place = self.places.acquire().await.map_err(|_| self.ended())?;
         if self.is_refusing.load(Ordering::Acquire) || self.shared.state.open().is_err() {
@@ -118,24 +119,24 @@ impl Etcd {
         }
     }
 
-    /// Waits until everything is visible that was acknowledged, by anybody, before this was called.
+    /// Waits until every write that anyone acknowledged before the call is visible.
     pub(crate) async fn refresh(&self) -> Result<(), ReadError> {
         self.freshness.refresh(&self.shared).await
     }
 
-    /// Refuses new commands; those under way are still done.
+    /// Refuses new commands; those in flight still run.
     pub(crate) fn refuse(&self) {
         self.is_refusing.store(true, Ordering::Release);
     }
 
-    /// Waits until everything under way is done, unless etcd does not answer. Call `refuse` first.
+    /// Waits until every command in flight is done, unless etcd does not answer. Call `refuse` first.
     pub(crate) async fn finish(&self) {
         let all = self.places.acquire_many(MAX_WRITES);
         let _ = timeout(CALL_TIMEOUT, all).await;
         self.stop();
     }
 
-    /// Stops following.
+    /// Stops the watch.
     fn stop(&self) {
         for task in self.tasks.lock().drain(..) {
             task.abort();
@@ -156,9 +157,9 @@ impl Drop for Etcd {
     }
 }
 
-/// The first refresh. A long history may take longer to come in than a reader should wait; it is waited for as long as
-/// there is more of it each time.
-async fn refreshed_at_last<R: Future<Output = Result<(), ReadError>>>(
+/// The first refresh. A long history may take longer to arrive than a reader should wait, so this waits as long as
+/// there is progress.
+async fn first_refresh<R: Future<Output = Result<(), ReadError>>>(
     current: impl Fn() -> Revision,
     refresh: impl Fn() -> R,
 ) -> Result<(), ReadError> {
@@ -179,9 +180,9 @@ mod tests {
     use super::*;
     use crate::mvcc::Mvcc;
 
-    /// Whoever follows notices sooner or later; until then nothing may be taken from another etcd, or be said of it.
+    /// The watch will notice in the end. Until then, no answer of another etcd may be used.
     #[tokio::test]
-    async fn nothing_is_believed_that_another_etcd_says() {
+    async fn answers_of_another_etcd_are_rejected() {
         let Some(other) = real_etcd::Etcd::start() else {
             return;
         };
@@ -208,7 +209,7 @@ mod tests {
         assert!(matches!(written, Err(WriteError::Unknown(_))), "{written:?}");
     }
 
-    /// Opens a store that has so much history, of which a reader's patience lasts for 10 revisions, until it stands still.
+    /// Opens a store with that much history, which arrives in steps of 10 revisions until it stalls.
     async fn open(newest: u64, stands_still_at: u64) -> Result<(), ReadError> {
         let current = Cell::new(1);
         let refresh = async || {
@@ -220,11 +221,11 @@ mod tests {
                 }),
             }
         };
-        refreshed_at_last(|| Revision::new(current.get()), refresh).await
+        first_refresh(|| Revision::new(current.get()), refresh).await
     }
 
     #[tokio::test]
-    async fn a_long_history_is_waited_for_as_long_as_it_comes_in() {
+    async fn opening_waits_for_a_long_history_while_there_is_progress() {
         assert_eq!(open(5, u64::MAX).await, Ok(()));
         assert_eq!(open(95, u64::MAX).await, Ok(()));
         assert!(matches!(open(95, 50).await, Err(ReadError::Unavailable { .. })));

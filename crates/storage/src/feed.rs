@@ -1,8 +1,8 @@
-//! Reading the changes under a prefix, in order and without a gap.
+//! Feeds: the changes under a prefix, in order and without gaps.
 //!
-//! A feed is a position in the history that all feeds share. It owns no queue: a slow reader costs nothing, holds
-//! nobody back, and if it is so slow that the history has been compacted past changes it had yet to see, the next
-//! read says [`ReadError::Compacted`]. A feed that merely had nothing to read never gets that error.
+//! A feed is a position in the shared history. It has no queue: a slow reader costs nothing and delays nobody. If
+//! compaction removes changes that it has not read yet, the next read returns [`ReadError::Compacted`]. A feed that had
+//! nothing to read never gets that error.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use crate::marks::Listener;
 use crate::state::SharedState;
 use crate::{Change, ReadError, Revision};
 
-/// The most changes in one batch.
+/// The largest number of changes in one batch.
 const MAX_BATCH: usize = 512;
-/// The most changes looked at under one hold of the lock. What is left comes with the next batch.
+/// The largest number of changes scanned under one lock. The rest comes with the next batch.
 const MAX_SCAN: usize = 4096;
 
 /// Some consecutive changes under a feed's prefix.
@@ -20,7 +20,7 @@ const MAX_SCAN: usize = 4096;
 pub struct Batch {
     /// The changes, oldest first.
     pub changes: Vec<Arc<Change>>,
-    /// The reader has now seen everything up to and including this revision: where a new feed would go on.
+    /// The revision up to which the reader has seen everything; a new feed can continue from it.
     pub revision: Revision,
 }
 
@@ -30,11 +30,11 @@ pub struct Feed {
     state: SharedState,
     prefix: Box<str>,
     position: Revision,
-    /// Tells of changes under the prefix.
+    /// Signals changes under the prefix.
     signal: Listener,
-    /// The newest change that could not be told, because its value cannot be decrypted.
-    untold: Revision,
-    /// Tells of every change, if the reader wants to know how far the store is.
+    /// The newest change that cannot be delivered, because its value cannot be decrypted.
+    undecryptable: Revision,
+    /// Signals every change, for readers that want progress.
     progress: Option<Listener>,
 }
 
@@ -45,7 +45,7 @@ impl Feed {
             if after < mvcc.compacted() {
                 return Err(mvcc.compacted_error(after));
             }
-            // Under the lock, so that a compaction right after this check is noted for this feed.
+            // Under the lock, so that a compaction right after this check is recorded for this feed.
             state.signals.lock().subscribe(prefix)
         };
         Ok(Self {
@@ -53,13 +53,13 @@ impl Feed {
             state,
             prefix: prefix.into(),
             position: after,
-            untold: Revision::ZERO,
+            undecryptable: Revision::ZERO,
             progress: None,
         })
     }
 
-    /// Lets [`Feed::next`] also return when the store has moved on without a change for this prefix, with an empty
-    /// batch. It costs a wake-up per commit of anyone, so it is meant for few feeds.
+    /// Makes [`Feed::next`] also return, with an empty batch, when the store has advanced without a change under this
+    /// prefix. It costs a wake-up per commit, so it is meant for few feeds.
     pub fn with_progress(mut self) -> Self {
         self.progress = self.state.signals.lock().subscribe("");
         self
@@ -70,30 +70,30 @@ impl Feed {
         self.position
     }
 
-    /// Tells somebody else of changes under the prefix, too.
+    /// A signal for changes under the prefix, for another task.
     pub fn signal(&self) -> Signal {
         Signal(self.signal.clone())
     }
 
-    /// The newest change under the prefix that the store has forgotten since this feed or an older one of the prefix
-    /// was started. A reader that has seen it has missed nothing.
+    /// The newest change under the prefix that was compacted since this feed, or an older one of the prefix, was
+    /// started. A reader that has seen it has missed nothing.
     pub fn dropped_revision(&self) -> Revision {
-        self.signal.marks().dropped.max(self.untold)
+        self.signal.marks().dropped.max(self.undecryptable)
     }
 
-    /// Goes back to a revision: what came after it is read again, if it is there.
+    /// Goes back to a revision: later changes are read again, if they are retained.
     pub fn go_back(&mut self, position: Revision) {
         self.position = self.position.min(position);
     }
 
-    /// Goes on with the oldest change there is, after a read that said [`ReadError::Compacted`]. Returns the revision
-    /// from which nothing is missing.
+    /// Continues with the oldest retained change, after [`ReadError::Compacted`]. Returns the revision from which
+    /// nothing is missing.
     pub fn skip_dropped(&mut self) -> Revision {
         self.position = self.position.max(self.dropped_revision());
         self.position
     }
 
-    /// Goes on with what happens from now on. Returns the revision before that.
+    /// Continues with future changes only. Returns the current revision.
     pub fn skip_to_now(&mut self) -> Revision {
         self.position = self.position.max(self.state.mvcc.read().current());
         self.position
@@ -115,10 +115,10 @@ impl Feed {
         }
     }
 
-    /// What there is by now, without waiting: perhaps no changes, but the newest revision known to hold none. This
-    /// is how a reader of a quiet prefix learns that it is up to date.
+    /// Returns the available changes without waiting. There may be none, but the revision is current: this is how a
+    /// reader of a quiet prefix learns that it is up to date.
     pub fn read(&mut self) -> Result<Batch, ReadError> {
-        // Seen before reading, so that what comes during the read wakes the next wait.
+        // Before reading, so that a change during the read wakes the next wait.
         self.signal.mark_unchanged();
         if let Some(progress) = &mut self.progress {
             progress.mark_unchanged();
@@ -133,14 +133,14 @@ impl Feed {
         let mut history = mvcc.changes_after(position);
         let is_at_the_end = loop {
             let Some(change) = history.next() else { break true };
-            // Several changes of one revision stay together, because the position is a revision.
+            // Changes of one revision stay in one batch, because the position is a revision.
             if change.revision > position && (changes.len() >= MAX_BATCH || scanned >= MAX_SCAN) {
                 break false;
             }
             if change.key.starts_with(&*self.prefix) {
-                // It is as if history had lost it: whoever goes on without it must read the current state.
-                if !mvcc.seals().is_empty() && mvcc.seals().is_untold(change.revision) {
-                    self.untold = change.revision;
+                // Treated like compacted history: the reader must read the current state.
+                if !mvcc.seals().is_empty() && mvcc.seals().is_undecryptable(change.revision) {
+                    self.undecryptable = change.revision;
                     return Err(mvcc.compacted_error(self.position));
                 }
                 changes.push(change.clone());
@@ -161,14 +161,14 @@ impl Feed {
     async fn wait(&mut self) -> Result<(), ReadError> {
         let woken = match &mut self.progress {
             None => self.signal.changed().await,
-            // The signal of everything includes that of the prefix.
+            // The progress signal includes that of the prefix.
             Some(progress) => progress.changed().await,
         };
         woken.map_err(|_| ReadError::Closed)
     }
 }
 
-/// Tells that something has happened under a prefix, to whoever has other ways to find out what.
+/// Signals that something changed under a prefix, to a task that has other means to find out what.
 #[derive(Clone, Debug)]
 pub struct Signal(Listener);
 
@@ -178,7 +178,7 @@ impl Signal {
         self.0.has_changed()
     }
 
-    /// Whoever waits is about to look: only what happens from now on is worth a wake-up.
+    /// Resets the signal: only later changes count.
     pub fn reset(&mut self) {
         self.0.mark_unchanged();
     }

@@ -4,12 +4,13 @@
 //! writer ─▶ queue ─▶ stage (compare-and-swap) ─▶ engine, durable ─▶ visible to readers and feeds ─▶ answer
 //! ```
 //!
-//! A writer puts its command into the queue. The first one to find nobody at work starts the *leader*, which takes
-//! what is waiting, commits it in one go and comes back for what has arrived meanwhile: the busier the store, the
-//! larger the groups. The leader of a durable engine runs on tokio's blocking pool, which also keeps a paused clock
-//! from running ahead while a disk is being waited for; that of the memory engine is the writer itself.
+//! A writer puts its command into the queue. If no commit is running, it starts the *leader*, which takes the waiting
+//! commands, commits them together and repeats with those that have arrived meanwhile: the busier the store, the larger
+//! the groups. The leader of a durable engine runs on tokio's blocking pool, which also stops a paused clock from
+//! advancing during a disk write. The leader of the memory engine is the writer itself.
 //!
-//! Every answer of a group, a conflict too, is given after the commit: it may rest on a write of the same group.
+//! Every answer of a group, even a conflict, is sent after the commit, because it may depend on a write of the same
+//! group.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,27 +24,27 @@ use crate::state::SharedState;
 use crate::transaction::{Command, Transaction};
 use crate::{EngineError, Revision, WriteError};
 
-/// Writers that may wait for the leader at a time. Further ones wait for a place: nothing is refused or lost.
+/// The largest number of writers waiting for the leader. Further ones wait for a permit; none is refused.
 const MAX_QUEUED: usize = 1024;
-/// The most commands in one commit.
+/// The largest number of commands in one commit.
 const MAX_GROUP: usize = 512;
-/// The most bytes in one commit, unless a single command is larger.
+/// The largest size of a commit in bytes, unless a single command is larger.
 const MAX_GROUP_BYTES: usize = 8 << 20;
-/// Superfluous records removed with one commit, so that a large compaction does not hold writers up.
+/// The largest number of obsolete records removed with one commit, so that a large compaction does not delay writers.
 const MAX_GARBAGE: usize = 256;
 
-/// What a writer is told.
+/// The result of a write.
 pub(crate) type Answer = Result<Revision, WriteError>;
 
-/// The way into a store.
+/// The write queue of a store.
 pub(crate) struct GroupCommit {
     state: SharedState,
     places: Arc<Semaphore>,
     queue: Mutex<Queue>,
-    /// Belongs to the leader, and to `finish` once there will be none, so this lock is not waited for.
+    /// Owned by the leader, and by `finish` after the last one, so this lock is never contended.
     writer: Mutex<Option<Writer>>,
     waits_for_disk: bool,
-    /// Told when a leader has left.
+    /// Notified when a leader has left.
     idle: Notify,
 }
 
@@ -57,14 +58,14 @@ struct Queue {
 struct Waiting {
     command: Command,
     answer: oneshot::Sender<Answer>,
-    /// Kept with the command, because a writer may stop waiting while its command stays. Maintenance has none: it
-    /// bounds itself.
+    /// Kept with the command, because a writer may give up while its command stays queued. Maintenance has none: it
+    /// limits itself.
     _place: Option<OwnedSemaphorePermit>,
 }
 
 struct Writer {
     engine: Box<dyn Engine>,
-    /// Records to be removed from the engine, oldest first: a deletion must not go before what it deleted.
+    /// Records to remove from the engine, oldest first: a deletion must not be removed before the record it deleted.
     garbage: VecDeque<Revision>,
 }
 
@@ -83,7 +84,7 @@ impl GroupCommit {
         })
     }
 
-    /// Does a command. If the future is dropped, the command may be done all the same.
+    /// Runs a command. If the future is dropped, the command may still run.
     pub(crate) async fn submit(self: &Arc<Self>, command: Command) -> Answer {
         let place = self.places.clone().acquire_owned().await;
         let place = place.map_err(|_| WriteError::Closed)?;
@@ -125,18 +126,18 @@ impl GroupCommit {
         }
     }
 
-    /// True if what is written outlives the process.
+    /// True if writes outlive the process.
     pub(crate) fn is_durable(&self) -> bool {
         self.waits_for_disk
     }
 
-    /// Refuses new commands; those in the queue are still done.
+    /// Refuses new commands; queued ones still run.
     pub(crate) fn refuse(&self) {
         self.places.close();
         self.queue.lock().closed = true;
     }
 
-    /// Waits until everything queued is done, then lets go of the engine. Call `refuse` first.
+    /// Waits until the queue is empty, then releases the engine. Call `refuse` first.
     pub(crate) async fn finish(self: &Arc<Self>) {
         loop {
             let left = self.idle.notified();
@@ -148,13 +149,13 @@ impl GroupCommit {
         let this = self.clone();
         let release = move || drop(this.writer.lock().take());
         match self.waits_for_disk {
-            // Fails only if the release panicked, and then the engine is gone as well.
+            // Fails only if the release panicked; then the engine is gone as well.
             true => drop(tokio::task::spawn_blocking(release).await),
             false => release(),
         }
     }
 
-    /// The next group, perhaps an empty one if there is garbage to remove; `None` if the leader may go.
+    /// The next group, possibly empty if there is garbage to remove; `None` if the leader may stop.
     fn take(&self, has_garbage: bool) -> Option<Vec<Waiting>> {
         let mut queue = self.queue.lock();
         let rest = queue.waiting.is_empty() && (queue.closed || !has_garbage);
@@ -171,13 +172,13 @@ impl GroupCommit {
         Some(queue.waiting.drain(..count).collect())
     }
 
-    /// Whether room can be made: there are records to remove, or history for which there is no room.
+    /// True if space can be freed: there is garbage, or history that no longer fits.
     fn can_free(&self, writer: &Writer) -> bool {
         let has_history = || self.state.mvcc.read().history().len() > 0;
         !writer.garbage.is_empty() || (self.state.space.is_tight() && has_history())
     }
 
-    /// Removes what is superfluous and gives free pages back to the file system. Writers wait meanwhile.
+    /// Removes garbage and returns free pages to the file system. Writers wait meanwhile.
     pub(crate) async fn defragment(self: &Arc<Self>) -> Result<(), WriteError> {
         if !self.waits_for_disk {
             return Ok(());
@@ -197,7 +198,7 @@ impl GroupCommit {
         done.unwrap_or_else(|error| Err(WriteError::Engine(EngineError::new(error))))
     }
 
-    /// Commits a group and answers its writers. Returns whether the engine did its part.
+    /// Commits a group and answers its writers. Returns false if the engine failed.
     fn commit(&self, writer: &mut Writer, group: Vec<Waiting>) -> bool {
         let (transaction, answers) = self.stage(group);
         let garbage: Vec<_> = writer.garbage.iter().take(MAX_GARBAGE).copied().collect();
@@ -232,7 +233,7 @@ impl GroupCommit {
             }
         }
         for (waiting, answer) in answers {
-            // A writer that no longer waits does not want to know.
+            // A writer that gave up does not receive the answer.
             let _ = waiting.send(match &committed {
                 Ok(()) => answer,
                 Err(error) => Err(error.clone()),
@@ -259,16 +260,16 @@ impl GroupCommit {
     }
 }
 
-/// Waits for an answer, which fails to come only if the engine panicked or the runtime is going down.
+/// Waits for an answer. It is missing only if the engine panicked or the runtime is shutting down.
 pub(crate) async fn answered(answer: oneshot::Receiver<Answer>) -> Answer {
     let stopped = || Err(WriteError::Engine(EngineError::new("the writer stopped")));
     answer.await.unwrap_or_else(|_| stopped())
 }
 
-/// Whoever commits at the moment. There is at most one.
+/// The task that commits. There is at most one.
 struct Leader {
     group_commit: Arc<GroupCommit>,
-    /// Whether the queue was empty when the leader left it, so that the next writer starts a new one.
+    /// True if the leader stopped with an empty queue, so that the next writer starts a new one.
     resigned: bool,
 }
 
@@ -282,9 +283,9 @@ impl Leader {
             let Some(group) = group_commit.take(sweeping && group_commit.can_free(writer)) else {
                 break;
             };
-            // After a failure garbage waits for the next leader, so that this one comes to an end.
+            // After a failure, garbage is left to the next leader, so that this one terminates.
             sweeping &= group_commit.commit(writer, group);
-            // Lets `defragment` in, which would otherwise wait until nobody writes.
+            // Lets `defragment` take the lock, which would otherwise wait until nobody writes.
             MutexGuard::bump(&mut guard);
         }
         self.resigned = true;
@@ -294,7 +295,8 @@ impl Leader {
 impl Drop for Leader {
     fn drop(&mut self) {
         if !self.resigned {
-            // The engine panicked, or the runtime is going down: whoever waits is told, the next writer may try.
+            // The engine panicked, or the runtime is shutting down: waiting writers get an error, and the next one may
+            // try again.
             let mut queue = self.group_commit.queue.lock();
             queue.waiting.clear();
             queue.has_leader = false;

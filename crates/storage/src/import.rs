@@ -1,16 +1,16 @@
-//! A history that somebody else has written, at its own revisions.
+//! Imports a history with its own revisions, such as that of another cluster.
 //!
-//! In flow what there was at some revision and the changes after it, as another cluster had them; out flows a
-//! [`Snapshot`] to fork a store from, which reads and feeds that past as its own. Revisions may have holes, and several
-//! changes may share one. New writes of the store come after the last of them.
+//! The input is the state at some revision and the changes after it. The output is a [`Snapshot`] from which a store
+//! can be forked; its reads and feeds cover that past. Revisions may have gaps, and several changes may share one. New
+//! writes of the store follow the last one.
 
 use crate::model::ImportedChange;
 use crate::mvcc::Mvcc;
 use crate::{Revision, Snapshot};
 
 impl Snapshot {
-    /// Makes a history of changes, which are put in the order of their revisions. Those up to `floor` are what there was
-    /// then; those after it can be read and fed one by one. The newest revision is `current`, or that of the last change.
+    /// Builds a history from changes, which are sorted by revision. Changes up to `floor` form the initial state; later
+    /// ones can be read and fed one by one. The newest revision is `current`, or that of the last change.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_running_store_takes_later_changes_until_somebody_writes() {
+    async fn a_running_store_accepts_later_changes_until_it_is_written_to() {
         let past = Snapshot::import(
             Revision::new(10),
             Revision::new(12),
@@ -85,12 +85,12 @@ mod tests {
             change(30, "a", None),
         ];
         assert_eq!(store.import(later).await.unwrap(), Revision::new(30));
-        let told = feed.next().await.unwrap().changes;
-        let told: Vec<_> = told
+        let changes = feed.next().await.unwrap().changes;
+        let changes: Vec<_> = changes
             .iter()
             .map(|change| (change.revision.get(), &*change.key))
             .collect();
-        assert_eq!(told, [(20, "a"), (20, "b"), (30, "a")]);
+        assert_eq!(changes, [(20, "a"), (20, "b"), (30, "a")]);
         assert_eq!(
             store.create("c", "1".into(), None).await.unwrap(),
             Revision::new(31)

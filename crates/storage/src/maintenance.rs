@@ -1,8 +1,8 @@
-//! What a store does by itself: deletes keys whose time has come, and forgets history that is too old.
+//! Background work of a store: deletes expired keys, and compacts history that is too old.
 //!
-//! It sleeps until the next of these is due, and looks at the wall clock once a minute until then; if nothing is due, it
-//! uses no CPU. Both go through the write path like any other write; an expiry is a normal deletion at the revision that
-//! was seen, so a key renewed meanwhile stays.
+//! The task sleeps until the next deadline, and checks the wall clock once a minute until then. Without a deadline it
+//! uses no CPU. Both kinds of work use the normal write path. An expiry is a deletion at the revision seen, so a key
+//! that was renewed meanwhile stays.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use crate::state::State;
 use crate::transaction::Command;
 use crate::{Key, Revision, WriteError};
 
-/// The most keys expired in one go.
+/// The largest number of keys expired at once.
 const MAX_EXPIRED: usize = 256;
-/// The pause after the engine has failed.
+/// The pause after a failure of the engine.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Works until the store is closed.
+/// Runs until the store is closed.
 pub(crate) async fn run(state: Arc<State>, group_commit: Arc<GroupCommit>) {
     let mut due = state.due.subscribe();
     loop {
         let next = *due.borrow_and_update();
         tokio::select! {
             changed = due.changed() => if changed.is_err() { return },
-            () = sleep_until(&state, next) => match tend(&state, &group_commit).await {
+            () = sleep_until(&state, next) => match run_due(&state, &group_commit).await {
                 Ok(()) => {}
                 Err(WriteError::Closed) => return,
                 Err(_) => tokio::time::sleep(RETRY).await,
@@ -34,7 +34,7 @@ pub(crate) async fn run(state: Arc<State>, group_commit: Arc<GroupCommit>) {
     }
 }
 
-/// Sleeps until a time comes, if one is set.
+/// Sleeps until a deadline, if there is one.
 pub(crate) async fn sleep_until(state: &State, due: Option<UnixMillis>) {
     let Some(due) = due else {
         return std::future::pending().await;
@@ -44,8 +44,8 @@ pub(crate) async fn sleep_until(state: &State, due: Option<UnixMillis>) {
     }
 }
 
-/// Does what is due.
-async fn tend(state: &State, group_commit: &Arc<GroupCommit>) -> Result<(), WriteError> {
+/// Does the work that is due.
+async fn run_due(state: &State, group_commit: &Arc<GroupCommit>) -> Result<(), WriteError> {
     let now = state.clock.now();
     let (expired, outdated) = {
         let mvcc = state.mvcc.read();
@@ -60,7 +60,7 @@ async fn tend(state: &State, group_commit: &Arc<GroupCommit>) -> Result<(), Writ
     expire(group_commit, expired).await
 }
 
-/// Queues all deletions before it waits for one, so that they share a commit.
+/// Queues all deletions before it waits for the first, so that they share a commit.
 async fn expire(group_commit: &Arc<GroupCommit>, expired: Vec<(Key, Revision)>) -> Result<(), WriteError> {
     let deletions: Vec<_> = expired
         .into_iter()
@@ -68,7 +68,7 @@ async fn expire(group_commit: &Arc<GroupCommit>, expired: Vec<(Key, Revision)>) 
         .collect();
     for deletion in deletions {
         match answered(deletion?).await {
-            // Somebody renewed or deleted it first, which is fine.
+            // The key was renewed or deleted first.
             Ok(_) | Err(WriteError::Conflict { .. }) => {}
             Err(error) => return Err(error),
         }

@@ -1,8 +1,8 @@
-//! The marks of one prefix: one store writes them, many feeds listen.
+//! The state of one watched prefix: the store writes it, many feeds listen.
 //!
-//! This is tokio's `watch` channel, but for the order in which listeners are woken. Tokio draws it by chance from a
-//! generator that nobody can seed. Here it follows from the order in which they began to listen, so that on a runtime of
-//! one thread the same history is told in the same order again: simulations depend on it.
+//! This is tokio's `watch` channel, except for the order in which listeners are woken. Tokio's order is random, from a
+//! generator that cannot be seeded. Here it follows the order in which they subscribed, so that on a single-threaded
+//! runtime a history replays in the same order. Simulations depend on it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,28 +12,29 @@ use tokio::sync::Notify;
 
 use crate::Revision;
 
-/// Listeners are spread over as many lists, as in tokio: thousands that wait again at once do not queue for one lock.
+/// Listeners are spread over this many lists, as in tokio, so that thousands that wait again at once do not contend for
+/// one lock.
 const LISTS: usize = 8;
 
-/// Added to the version for each change; the lowest bit tells that there will be no more.
+/// Added to the version for each change; the lowest bit marks the channel as closed.
 const STEP: u64 = 2;
 const CLOSED: u64 = 1;
 
-/// What a feed is told about its prefix.
+/// The state of a prefix.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks {
-    /// The newest change under the prefix since somebody listens.
+    /// The newest change under the prefix since the first subscription.
     pub(crate) changed: Revision,
-    /// The newest change under the prefix that was compacted away: a feed before it has missed something, a feed
-    /// that only slept has not.
+    /// The newest change under the prefix that was compacted: a feed before it has missed something; an idle feed has
+    /// not.
     pub(crate) dropped: Revision,
 }
 
-/// Writes the marks. Dropping it tells all listeners that there will be no more.
+/// Writes the marks. Dropping it closes the channel.
 #[derive(Debug, Default)]
-pub(crate) struct Teller(Arc<Shared>);
+pub(crate) struct Notifier(Arc<Shared>);
 
-/// Reads the marks, and waits for news.
+/// Reads the marks, and waits for changes.
 #[derive(Debug)]
 pub(crate) struct Listener {
     shared: Arc<Shared>,
@@ -41,9 +42,9 @@ pub(crate) struct Listener {
     seen: u64,
 }
 
-/// There will be no more news.
+/// The channel is closed.
 #[derive(Debug)]
-pub(crate) struct NoMoreNews;
+pub(crate) struct Closed;
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -51,23 +52,23 @@ struct Shared {
     version: AtomicU64,
     lists: [Notify; LISTS],
     listeners: AtomicUsize,
-    /// How many have ever listened.
+    /// The number of listeners ever created.
     joined: AtomicUsize,
 }
 
-impl Teller {
+impl Notifier {
     pub(crate) fn listen(&self) -> Listener {
         Listener::new(&self.0)
     }
 
-    /// Changes the marks and wakes everybody.
-    pub(crate) fn tell(&self, change: impl FnOnce(&mut Marks)) {
+    /// Changes the marks and wakes all listeners.
+    pub(crate) fn notify(&self, change: impl FnOnce(&mut Marks)) {
         change(&mut self.0.marks.write());
         self.0.version.fetch_add(STEP, Ordering::AcqRel);
         self.0.wake_all();
     }
 
-    /// Changes the marks; nobody is woken.
+    /// Changes the marks without waking anyone.
     pub(crate) fn note(&self, change: impl FnOnce(&mut Marks)) {
         change(&mut self.0.marks.write());
     }
@@ -77,7 +78,7 @@ impl Teller {
     }
 }
 
-impl Drop for Teller {
+impl Drop for Notifier {
     fn drop(&mut self) {
         self.0.version.fetch_or(CLOSED, Ordering::AcqRel);
         self.0.wake_all();
@@ -104,36 +105,36 @@ impl Listener {
         *self.shared.marks.read()
     }
 
-    /// Only what happens from now on is news.
+    /// Marks the current state as seen.
     pub(crate) fn mark_unchanged(&mut self) {
         self.seen = self.shared.version.load(Ordering::Acquire) & !CLOSED;
     }
 
-    /// True if there is news since the last time.
+    /// True if there is an unseen change.
     pub(crate) fn has_changed(&self) -> bool {
         self.shared.version.load(Ordering::Acquire) & !CLOSED != self.seen
     }
 
-    /// Waits for news since the last time, or the last [`Listener::mark_unchanged`]. Dropping the future loses nothing.
-    pub(crate) async fn changed(&mut self) -> Result<(), NoMoreNews> {
+    /// Waits for an unseen change. Dropping the future loses nothing.
+    pub(crate) async fn changed(&mut self) -> Result<(), Closed> {
         loop {
-            // Begun before looking: what is told in between completes it.
-            let told = self.shared.lists[self.list].notified();
+            // Created before the check: a notification in between completes it.
+            let notified = self.shared.lists[self.list].notified();
             let version = self.shared.version.load(Ordering::Acquire);
             if version & !CLOSED != self.seen {
                 self.seen = version & !CLOSED;
                 return Ok(());
             }
             if version & CLOSED != 0 {
-                return Err(NoMoreNews);
+                return Err(Closed);
             }
-            told.await;
+            notified.await;
         }
     }
 }
 
 impl Clone for Listener {
-    /// Another listener that has seen as much.
+    /// A listener that has seen the same changes.
     fn clone(&self) -> Self {
         let mut other = Self::new(&self.shared);
         other.seen = self.seen;
@@ -151,17 +152,17 @@ impl Drop for Listener {
 mod tests {
     use super::*;
 
-    fn news(revision: u64) -> impl FnOnce(&mut Marks) {
+    fn change_to(revision: u64) -> impl FnOnce(&mut Marks) {
         move |marks| marks.changed = Revision::new(revision)
     }
 
     #[tokio::test]
-    async fn news_are_heard_once_and_the_end_after_them() {
-        let teller = Teller::default();
-        let mut listener = teller.listen();
-        teller.tell(news(3));
+    async fn a_change_is_seen_once_and_then_the_end() {
+        let notifier = Notifier::default();
+        let mut listener = notifier.listen();
+        notifier.notify(change_to(3));
         let mut second = listener.clone();
-        drop(teller);
+        drop(notifier);
         for listener in [&mut listener, &mut second] {
             listener.changed().await.unwrap();
             assert_eq!(listener.marks().changed, Revision::new(3));
@@ -170,37 +171,37 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_seen_or_only_noted_is_no_news() {
-        let teller = Teller::default();
-        let mut listener = teller.listen();
-        teller.tell(news(3));
+    async fn seen_changes_and_quiet_notes_do_not_wake() {
+        let notifier = Notifier::default();
+        let mut listener = notifier.listen();
+        notifier.notify(change_to(3));
         listener.mark_unchanged();
-        teller.note(|marks| marks.dropped = Revision::new(2));
+        notifier.note(|marks| marks.dropped = Revision::new(2));
         assert!(!listener.has_changed());
         assert_eq!(listener.marks().dropped, Revision::new(2));
-        assert_eq!(teller.listeners(), 1);
+        assert_eq!(notifier.listeners(), 1);
         drop(listener);
-        assert_eq!(teller.listeners(), 0);
+        assert_eq!(notifier.listeners(), 0);
     }
 
-    /// Whoever waits is woken in the same order every time.
+    /// Listeners are woken in the same order every time.
     #[tokio::test]
-    async fn listeners_are_woken_in_an_order_that_repeats() {
+    async fn listeners_are_woken_in_a_reproducible_order() {
         let order = async || {
-            let teller = Teller::default();
-            let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+            let notifier = Notifier::default();
+            let (notified, mut order) = tokio::sync::mpsc::unbounded_channel();
             for number in 0..100 {
-                let (mut listener, told) = (teller.listen(), told.clone());
+                let (mut listener, notified) = (notifier.listen(), notified.clone());
                 tokio::spawn(async move {
                     listener.changed().await.unwrap();
-                    told.send(number).unwrap();
+                    notified.send(number).unwrap();
                 });
             }
-            drop(told);
+            drop(notified);
             tokio::task::yield_now().await;
-            teller.tell(news(1));
+            notifier.notify(change_to(1));
             let mut order = Vec::new();
-            while let Some(number) = heard.recv().await {
+            while let Some(number) = order.recv().await {
                 order.push(number);
             }
             order

@@ -1,4 +1,4 @@
-//! What a store hands out: [`KeyValue`] to readers, [`Change`] to feeds. All of it is shared, never copied.
+//! The data a store returns: [`KeyValue`] to readers, [`Change`] to feeds. All of it is shared, never copied.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,9 +19,9 @@ pub struct KeyValue {
     pub key: Key,
     /// The value, shared with the store.
     pub value: Bytes,
-    /// When the key came to be. Deleting and creating it again gives it a new one.
+    /// The revision that created the key. A key that is deleted and created again has a new one.
     pub create_revision: Revision,
-    /// When it got this value.
+    /// The revision of this value.
     pub mod_revision: Revision,
 }
 
@@ -34,13 +34,13 @@ pub struct Change {
     pub key: Key,
     /// The new value; `None` if the key was deleted.
     pub value: Option<Bytes>,
-    /// What the key held before, and since when; `None` if this change created it.
+    /// The previous value and its revision; `None` if this change created the key.
     pub previous: Option<(Bytes, Revision)>,
-    /// When the key was created; for a deletion, when the deleted key was.
+    /// The revision that created the key; for a deletion, that of the deleted key.
     pub create_revision: Revision,
 }
 
-/// One mutation, as an engine keeps it: all that recovery needs to make the index and the history again.
+/// One mutation, as an engine stores it: all that recovery needs to rebuild the index and the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) revision: Revision,
@@ -51,11 +51,11 @@ pub(crate) struct Record {
     pub(crate) written_at: UnixMillis,
     /// When the key expires.
     pub(crate) expires_at: Option<UnixMillis>,
-    /// How it was stored.
+    /// The form in which it was stored.
     pub(crate) seal: Seal,
 }
 
-/// A change with a revision of its own.
+/// A change with its own revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportedChange {
     /// Its revision.
@@ -87,5 +87,5 @@ impl ImportedChange {
     }
 }
 
-/// Milliseconds since 1970. Time is kept this way because expiry must survive a restart.
+/// Milliseconds since 1970. Expiry must survive a restart, so times are absolute.
 pub(crate) type UnixMillis = u64;

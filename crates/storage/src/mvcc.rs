@@ -40,8 +40,7 @@ use crate::model::{Record, UnixMillis};
 use crate::transform::Seal;
 use crate::{Change, Key, KeyValue, ReadError, Revision};
 
-/// The state of a store. A clone shares all of it, until one of the two is written to: that one then copies what it
-/// changes, once.
+/// The state of a store. Clones share all of it; the first write to one of them copies what it changes, once.
 #[derive(Clone, Debug)]
 pub(crate) struct Mvcc {
     keys: Arc<BTreeMap<Key, Versions>>,
@@ -58,7 +57,7 @@ impl Mvcc {
         Self::recovering(Revision::ZERO)
     }
 
-    /// An empty store that will be given the records that a compaction left, then all later ones.
+    /// An empty store, to be filled with the records that a compaction left and then all later ones.
     pub(crate) fn recovering(compacted: Revision) -> Self {
         let floor = compacted.max(Revision::FIRST);
         Self {
@@ -81,7 +80,7 @@ impl Mvcc {
         self.compacted
     }
 
-    /// Makes a record the newest version of its key, and tells what changed.
+    /// Makes a record the newest version of its key, and returns the change.
     pub(crate) fn apply(&mut self, record: Record) -> Arc<Change> {
         debug_assert!(record.revision >= self.current);
         self.current = record.revision;
@@ -91,12 +90,12 @@ impl Mvcc {
         change
     }
 
-    /// Moves on to a revision that changed nothing here.
+    /// Advances to a revision without a change here.
     pub(crate) fn advance(&mut self, revision: Revision) {
         self.current = self.current.max(revision);
     }
 
-    /// Takes a record from before the compacted revision, and tells each version that no longer matters.
+    /// Adds a record from before the compacted revision, and reports each version that became obsolete.
     pub(crate) fn restore(&mut self, record: Record, dropped: impl FnMut(Revision)) {
         let revision = record.revision;
         let change = self.supersede(record);
@@ -149,7 +148,7 @@ impl Mvcc {
             let replaced = previous.as_ref().map(|(_, since)| *since);
             Arc::make_mut(&mut self.seals).note(&key, record.revision, replaced, record.seal);
         }
-        // Most keys live for good, and copying for nothing is what this avoids.
+        // Most keys never expire; this avoids copying the map for them.
         if record.expires_at.is_some() || self.expiry.has(&key) {
             Arc::make_mut(&mut self.expiry).set(&key, record.expires_at);
         }
@@ -162,13 +161,13 @@ impl Mvcc {
         }
     }
 
-    /// What a key holds now.
+    /// The current value of a key.
     pub(crate) fn latest(&self, key: &str) -> Option<KeyValue> {
         let (key, versions) = self.keys.get_key_value(key)?;
         key_value(key, versions.latest())
     }
 
-    /// What a key held at a revision.
+    /// The value of a key at a revision.
     pub(crate) fn get(&self, key: &str, at: Option<Revision>) -> Result<Option<KeyValue>, ReadError> {
         let at = self.readable(at)?;
         let found = self.keys.get_key_value(key);
@@ -176,7 +175,7 @@ impl Mvcc {
         found.map(|found| self.unlocked(found)).transpose()
     }
 
-    /// Refuses a value that could not be decrypted.
+    /// Rejects a value that could not be decrypted.
     pub(crate) fn unlocked(&self, found: KeyValue) -> Result<KeyValue, ReadError> {
         match self.seals.why_locked(&found.key, found.mod_revision) {
             None => Ok(found),
@@ -187,12 +186,12 @@ impl Mvcc {
         }
     }
 
-    /// How the versions of keys were stored.
+    /// The form in which versions were stored.
     pub(crate) fn seals(&self) -> &Seals {
         &self.seals
     }
 
-    /// The revision that a read is served at, if it can be.
+    /// The revision at which a read is served, or why it cannot be.
     pub(crate) fn readable(&self, at: Option<Revision>) -> Result<Revision, ReadError> {
         let requested = at.unwrap_or(self.current);
         if requested > self.current {
@@ -215,8 +214,8 @@ impl Mvcc {
         }
     }
 
-    /// Visits the values between two keys at a readable revision, in order, looking at no more than `budget` keys.
-    /// Returns the key to go on after, if there may be more.
+    /// Visits the values between two keys at a readable revision, in order, for at most `budget` keys. Returns the key
+    /// to continue after, if there may be more.
     pub(crate) fn walk(
         &self,
         bounds: (Bound<&str>, Bound<&str>),
@@ -241,8 +240,8 @@ impl Mvcc {
         self.history.after(revision)
     }
 
-    /// Forgets the oldest change, unless it is newer than `revision`, with the versions that only it kept. Tells
-    /// what it was, and each version that is gone.
+    /// Drops the oldest change, unless it is newer than `revision`, with the versions that only it retained. Returns
+    /// the change, and reports each dropped version.
     pub(crate) fn compact_one(
         &mut self,
         revision: Revision,
@@ -258,7 +257,7 @@ impl Mvcc {
         Some(change)
     }
 
-    /// The keys that should be deleted by now, with the revision that makes the deletion safe.
+    /// The expired keys, with the revision at which it is safe to delete each.
     pub(crate) fn expired(&self, now: UnixMillis, limit: usize) -> Vec<(Key, Revision)> {
         self.expiry
             .due(now)
@@ -267,23 +266,23 @@ impl Mvcc {
             .collect()
     }
 
-    /// When the next key expires.
+    /// The time of the next expiry.
     pub(crate) fn next_expiry(&self) -> Option<UnixMillis> {
         self.expiry.next()
     }
 
-    /// Every key with what it holds now, in order.
+    /// Every key with its current value, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = KeyValue> {
         let all = self.keys.iter();
         all.filter_map(|(key, versions)| key_value(key, versions.latest()))
     }
 
-    /// When a key expires.
+    /// The expiry time of a key.
     pub(crate) fn expires_at(&self, key: &str) -> Option<UnixMillis> {
         self.expiry.of(key)
     }
 
-    /// The history, for whoever decides how much of it to keep.
+    /// The history, for the retention policy.
     pub(crate) fn history(&self) -> &History {
         &self.history
     }

@@ -1,7 +1,7 @@
-//! Reading many keys as they were at one moment.
+//! Reads many keys at one revision.
 //!
-//! A long range is read in steps, each under a short hold of the lock and all at the revision of the first. That is
-//! the same as one long step, because nothing that happens in between can change what a revision looks like.
+//! A long range is read in steps, each under a short lock and all at the revision of the first. That equals one long
+//! step, because later writes do not change what a revision contains.
 
 use std::ops::Bound;
 
@@ -9,35 +9,35 @@ use crate::mvcc::key_value;
 use crate::state::State;
 use crate::{Key, KeyValue, ReadAt, ReadError, Revision};
 
-/// Keys looked at under one hold of the lock.
+/// The number of keys visited under one lock.
 const STEP: usize = 512;
 
-/// What a range reads.
+/// The parameters of a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RangeRequest<'a> {
     /// Only keys that start with this; empty for all.
     pub prefix: &'a str,
-    /// Only keys after this one: the last key of the page before.
+    /// Only keys after this one: the last key of the previous page.
     pub start_after: Option<&'a str>,
-    /// At most so many items; `None` for all.
+    /// The largest number of items; `None` for all.
     pub limit: Option<usize>,
-    /// Which moment it shows.
+    /// The revision to read.
     pub at: ReadAt,
 }
 
-/// What a range found.
+/// The result of a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The items, in the order of their keys.
     pub items: Vec<KeyValue>,
-    /// How many more keys there are after the last item.
+    /// The number of keys after the last item.
     pub remaining: usize,
-    /// The revision that was read: for the next page, or for a feed to go on from.
+    /// The revision that was read: for the next page, or to start a feed.
     pub revision: Revision,
 }
 
 impl Range {
-    /// Whether there is another page.
+    /// True if there is another page.
     pub fn more(&self) -> bool {
         self.remaining > 0
     }
@@ -47,7 +47,7 @@ impl Range {
 pub(crate) async fn read(state: &State, request: &RangeRequest<'_>) -> Result<Range, ReadError> {
     loop {
         match read_at(state, request).await {
-            // Compacted between two steps, but the reader asked for "now": begin again at the new now.
+            // Compacted between two steps. The reader asked for the current state, so start over at the new revision.
             Err(ReadError::Compacted { .. }) if request.at.named().is_none() => {}
             result => return result,
         }
@@ -65,13 +65,13 @@ async fn read_at(state: &State, request: &RangeRequest<'_>) -> Result<Range, Rea
     while let Some(span) = next {
         let stopped_at = step(state, &span, limit, &mut range)?;
         next = stopped_at.map(|key| span.after(key));
-        // Lets other tasks of this thread run, if this one has used up its share.
+        // Yields to other tasks if this one has used up its budget.
         tokio::task::coop::consume_budget().await;
     }
     Ok(range)
 }
 
-/// Reads a part of a span, and tells where it stopped.
+/// Reads a part of a span, and returns where it stopped.
 fn step(state: &State, span: &Span, limit: usize, range: &mut Range) -> Result<Option<Key>, ReadError> {
     state.open()?;
     let mvcc = state.mvcc.read();
@@ -93,16 +93,16 @@ fn step(state: &State, span: &Span, limit: usize, range: &mut Range) -> Result<O
     locked.map_or(Ok(last), Err)
 }
 
-/// A stretch of keys. Its start is before its end.
+/// A range of keys. The start is before the end.
 #[derive(Debug)]
 struct Span {
     start: Bound<Key>,
-    /// The first key beyond the prefix, so that a walk needs to look at no key to know where to end.
+    /// The first key beyond the prefix, so that the walk needs no prefix comparison.
     end: Bound<String>,
 }
 
 impl Span {
-    /// The keys under a prefix, after one of them; `None` if that one is beyond the prefix already.
+    /// The keys under a prefix and after one of them; `None` if that one is beyond the prefix.
     fn new(prefix: &str, after: Option<&str>) -> Option<Self> {
         let end = first_beyond(prefix).map_or(Bound::Unbounded, Bound::Excluded);
         let start = match after {
@@ -117,7 +117,7 @@ impl Span {
         Some(Self { start, end })
     }
 
-    /// What is left after a key of this span.
+    /// The rest of the span after a key.
     fn after(self, key: Key) -> Self {
         Self {
             start: Bound::Excluded(key),
@@ -133,11 +133,11 @@ impl Span {
     }
 }
 
-/// The smallest text greater than everything that starts with a prefix; `None` if there is none.
+/// The smallest string greater than all strings with a prefix; `None` if there is none.
 fn first_beyond(prefix: &str) -> Option<String> {
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {
-        // The range skips what is no character.
+        // The range skips surrogates.
         if let Some(next) = (last..=char::MAX).nth(1) {
             text.push(next);
             return Some(text);

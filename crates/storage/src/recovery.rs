@@ -1,15 +1,15 @@
-//! From the records on a disk back to the state in memory.
+//! Rebuilds the state in memory from the records on a disk.
 //!
-//! Up to the compacted revision a log holds the current version of each key, and perhaps leftovers: compaction is
-//! noted first and superfluous records are removed later, a few with each commit. After it, a log holds every
-//! record without a gap. So recovery replays the first part as plain state, finding the leftovers again as it goes,
-//! and the second part as history that feeds can resume from.
+//! Up to the compacted revision, a log has the current version of each key and possibly leftovers: compaction is
+//! recorded first, and obsolete records are removed later, a few with each commit. After the compacted revision a log
+//! has every record without a gap. So recovery replays the first part as plain state, collecting the leftovers, and the
+//! second part as history that feeds can resume from.
 
 use crate::Revision;
 use crate::model::{Record, UnixMillis};
 use crate::mvcc::Mvcc;
 
-/// A log that no store has written.
+/// A log that no store can have written.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RecoveryError {
     #[error("revision {found} follows {last}")]
@@ -18,11 +18,11 @@ pub(crate) enum RecoveryError {
     Gap { expected: Revision },
 }
 
-/// What recovery found.
+/// The result of a recovery.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     pub(crate) mvcc: Mvcc,
-    /// Records that are still to be removed, oldest first.
+    /// Records still to be removed, oldest first.
     pub(crate) garbage: Vec<Revision>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Recovery {
 }
 
 impl Recovery {
-    /// A replay of a log that was compacted at a revision.
+    /// Starts the replay of a log that was compacted at a revision.
     pub(crate) fn begin(compacted: Revision, now: UnixMillis) -> Self {
         Self {
             recovered: Recovered {
@@ -48,14 +48,14 @@ impl Recovery {
         }
     }
 
-    /// Takes the next record, in the order of revisions.
+    /// Adds the next record, in the order of revisions.
     pub(crate) fn add(&mut self, mut record: Record) -> Result<(), RecoveryError> {
         let (last, found) = (self.last, record.revision);
         if found <= last {
             return Err(RecoveryError::Order { last, found });
         }
         self.last = found;
-        // The wall clock may have been set back; nothing was written in the future.
+        // The wall clock may have been set back; no record was written in the future.
         record.written_at = record.written_at.min(self.now);
         let Recovered { mvcc, garbage } = &mut self.recovered;
         if found <= mvcc.compacted() {
@@ -114,7 +114,7 @@ mod tests {
                 record(3, "b", Some("deleted")),
                 record(4, "a", Some("new")),
                 record(5, "b", None),
-                // Its older version has been removed already.
+                // Its older version was removed already.
                 record(6, "c", None),
                 record(7, "a", Some("newest")),
             ],

@@ -1,4 +1,4 @@
-//! How much history is kept: the policy, without the clock that drives it.
+//! The retention policy of history, without the clock that drives it.
 
 use std::time::Duration;
 
@@ -7,21 +7,20 @@ use crate::clock::millis;
 use crate::model::UnixMillis;
 use crate::mvcc::Mvcc;
 
-/// How much history a store keeps for readers of the past and for feeds that resume. The first limit that is
-/// exceeded decides. A feed that falls behind what is left gets
-/// [`ReadError::Compacted`](crate::ReadError::Compacted).
+/// The amount of history that a store retains for reads of the past and for feeds that resume. The first limit exceeded
+/// decides. A feed that falls behind gets [`ReadError::Compacted`](crate::ReadError::Compacted).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Changes younger than this are kept; `Duration::MAX` for as long as the other limits allow.
+    /// The retention period; `Duration::MAX` for no limit.
     pub age: Duration,
-    /// At most so many changes are kept.
+    /// The largest number of changes.
     pub revisions: u64,
-    /// At most so many bytes of superseded values are kept. Current values do not count.
+    /// The largest size of superseded values. Current values do not count.
     pub superseded_bytes: u64,
 }
 
 impl Default for Retention {
-    /// Five minutes, as kube-apiserver keeps in etcd; and at most 100,000 changes and 256 MiB of them.
+    /// Five minutes, as kube-apiserver's compaction interval; at most 100,000 changes and 256 MiB.
     fn default() -> Self {
         Self {
             age: Duration::from_secs(5 * 60),
@@ -31,12 +30,11 @@ impl Default for Retention {
     }
 }
 
-/// A limit may be exceeded by this fraction (one eighth) before the history is cut back to it, so that compaction
-/// comes in batches and not with every write.
+/// A limit may be exceeded by one eighth before the history is cut back to it, so that compaction is batched.
 const SLACK: u64 = 8;
 
 impl Retention {
-    /// The revision to compact at because there is too much history, whatever its age.
+    /// The revision to compact at because there is too much history.
     pub(crate) fn overflow(&self, mvcc: &Mvcc) -> Option<Revision> {
         let history = mvcc.history();
         let exceeds = |have: u64, limit: u64| have > limit.saturating_add(limit / SLACK);
@@ -45,14 +43,14 @@ impl Retention {
         too_much.then(|| history.revision_within(self.revisions, self.superseded_bytes))
     }
 
-    /// When compaction by age has something to do.
+    /// The time of the next compaction by age.
     pub(crate) fn due(&self, mvcc: &Mvcc) -> Option<UnixMillis> {
         let age = self.age_millis();
         let oldest = mvcc.history().oldest_written_at()?;
         oldest.checked_add(age)?.checked_add(age / SLACK)
     }
 
-    /// The revision to compact at because what came before it is too old.
+    /// The revision to compact at because older history has expired.
     pub(crate) fn outdated(&self, mvcc: &Mvcc, now: UnixMillis) -> Option<Revision> {
         let revision = mvcc.history().revision_at(now.checked_sub(self.age_millis())?);
         (revision > mvcc.history().floor()).then_some(revision)

@@ -1,19 +1,19 @@
-//! The one counter of a store: every mutation takes the next number.
+//! The revision counter of a store: every mutation takes the next number.
 
 use std::fmt;
 
-/// A moment in a store's life. Revisions grow with every mutation, by one unless the store shares an etcd with somebody
-/// else, and are never used twice.
+/// A revision of a store. Revisions grow with every mutation, by one unless the store shares an etcd, and are never
+/// reused.
 ///
-/// An empty store is at [`Revision::FIRST`] and its first write is the one after, as in etcd. So a reader of an
-/// empty store gets a revision that it can resume from, and never 0, which on some wires means "any".
+/// An empty store is at [`Revision::FIRST`] and its first write has the next one, as in etcd. So a reader of an empty
+/// store gets a revision it can resume from, and never 0, which in the Kubernetes API means "any".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(u64);
 
 impl Revision {
-    /// Before everything: a feed from here delivers the whole history.
+    /// Before all writes: a feed from here delivers the whole history.
     pub const ZERO: Self = Self(0);
-    /// Where an empty store is.
+    /// The revision of an empty store.
     pub const FIRST: Self = Self(1);
 
     /// A revision from a number that [`Revision::get`] gave.
@@ -31,12 +31,12 @@ impl Revision {
         Self(self.0 + 1)
     }
 
-    /// The revision of the mutation before.
+    /// The revision of the previous mutation.
     pub(crate) const fn before(self) -> Self {
         Self(self.0.saturating_sub(1))
     }
 
-    /// How many revisions lie between an earlier one and this one; 0 if `earlier` is not earlier.
+    /// The number of revisions since an earlier one; 0 if `earlier` is not earlier.
     pub(crate) const fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -66,20 +66,20 @@ impl fmt::Display for Revision {
     }
 }
 
-/// Which moment of a store a read shows.
+/// The revision that a read returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadAt {
-    /// Everything that was acknowledged before the read began, by whomever.
+    /// Includes every write that anyone acknowledged before the read (linearizable).
     #[default]
     Latest,
-    /// What is visible here. To a shared store others may have written more, and nobody is asked.
+    /// The local copy. A shared store may have newer writes; etcd is not asked.
     Visible,
     /// A revision.
     Revision(Revision),
 }
 
 impl ReadAt {
-    /// The revision, if it is named.
+    /// The revision, if one is named.
     pub(crate) fn named(self) -> Option<Revision> {
         match self {
             Self::Revision(revision) => Some(revision),

@@ -1,8 +1,8 @@
-//! Terms for the calls of one future: what they read, whether they may write, and a note of what they wrote.
+//! Per-caller overrides: the revision that reads return, whether writes are allowed, and a record of what was written.
 //!
-//! A store has many callers, and a test wants to trouble one of them: this request reads an older revision, that one
-//! finds the disk full. Who calls is known far above the store, so the terms travel with the future and not through
-//! every signature in between. Calls outside a scope pay one look at a thread-local.
+//! A store has many callers, and a test injects faults into one of them: this request reads an older revision, that one
+//! finds the disk full. The caller is known far above the store, so the overrides travel with the future instead of
+//! through every signature. Calls outside a scope pay one thread-local lookup.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ tokio::task_local! {
     static CURRENT: Terms;
 }
 
-/// The terms of one caller. They hold wherever the future is polled, but not in tasks that it spawns.
+/// The overrides of one caller. They apply wherever the future is polled, but not in tasks that it spawns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
     /// Writes are refused with [`WriteError::ReadOnly`](crate::WriteError::ReadOnly).
     pub read_only: bool,
-    /// Reads that name no revision show this one.
+    /// Reads without a revision return this one.
     pub read_at: Option<Revision>,
 }
 
@@ -28,7 +28,7 @@ struct Terms {
 }
 
 impl Scope {
-    /// Runs a future under these terms. Returns its output, and the changes it made, in their order.
+    /// Runs a future in this scope. Returns its output and the changes it made, in order.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -55,12 +55,12 @@ impl Scope {
         CURRENT.scope(terms, noted).await
     }
 
-    /// The terms of whoever calls.
+    /// The scope of the current caller.
     pub(crate) fn current() -> Self {
         CURRENT.try_with(|terms| terms.scope).unwrap_or_default()
     }
 
-    /// The moment that a read shows under these terms.
+    /// The revision that a read returns in this scope.
     pub(crate) fn moment(self, asked: ReadAt) -> ReadAt {
         match (asked, self.read_at) {
             (ReadAt::Latest | ReadAt::Visible, Some(revision)) => ReadAt::Revision(revision),
@@ -69,9 +69,9 @@ impl Scope {
     }
 }
 
-/// Notes a change of whoever calls, if that is wanted.
+/// Records a change of the current caller, if it is in a scope.
 pub(crate) fn note(change: impl FnOnce() -> Option<Arc<Change>>) {
-    // Outside a scope nobody reads it.
+    // Fails outside a scope, where nothing is recorded.
     let _ = CURRENT.try_with(|terms| terms.written.borrow_mut().extend(change()));
 }
 
@@ -81,7 +81,7 @@ mod tests {
     use crate::{RangeRequest, Store, StoreOptions, WriteError};
 
     #[tokio::test]
-    async fn a_scope_notes_what_its_future_wrote_and_nothing_else() {
+    async fn a_scope_records_the_writes_of_its_future_only() {
         let store = Store::memory(StoreOptions::default());
         let (_, written) = Scope::default()
             .run(async {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_only_scope_changes_nothing_and_leaves_others_alone() {
+    async fn a_read_only_scope_refuses_writes_of_its_future_only() {
         let store = Store::memory(StoreOptions::default());
         let created = store.create("/a", "1".into(), None).await.unwrap();
         let full = Scope {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn reads_of_a_scope_show_its_revision() {
+    async fn reads_in_a_scope_return_its_revision() {
         let store = Store::memory(StoreOptions::default());
         let first = store.create("/a", "1".into(), None).await.unwrap();
         store.update("/a", "2".into(), first, None).await.unwrap();

@@ -1,24 +1,24 @@
-//! Who is woken by a change: one signal per watched prefix, shared by all feeds of that prefix.
+//! Wakes feeds on changes: one signal per watched prefix, shared by all feeds of that prefix.
 //!
-//! A write must not wake thousands of feeds that it does not concern. So a change is looked up under each of its
-//! key's prefixes that someone watches. Only prefix *lengths* that occur are tried, and there are few of them,
-//! because watched prefixes look alike.
+//! A write must not wake thousands of feeds that it does not concern. So a change is looked up under each of its key's
+//! prefixes that is watched. Only prefix *lengths* in use are tried, and there are few, because watched prefixes are
+//! alike.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::Change;
 #[cfg(feature = "etcd")]
 use crate::Revision;
-use crate::marks::{Listener, Teller};
+use crate::marks::{Listener, Notifier};
 
-/// Signals without a feed are cleared away when their number reaches this, or twice what was left last time.
+/// Signals without a feed are removed when their number reaches this, or twice what was left last time.
 const FIRST_SWEEP: usize = 64;
 
 /// All signals of a store.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    by_prefix: HashMap<Box<str>, Teller>,
-    /// The lengths that prefixes have.
+    by_prefix: HashMap<Box<str>, Notifier>,
+    /// The lengths of the watched prefixes.
     lengths: BTreeSet<usize>,
     sweep_at: usize,
     closed: bool,
@@ -34,7 +34,7 @@ impl Signals {
         }
     }
 
-    /// Listens to a prefix; `None` once the store is closed.
+    /// Subscribes to a prefix; `None` once the store is closed.
     pub(crate) fn subscribe(&mut self, prefix: &str) -> Option<Listener> {
         if self.closed {
             return None;
@@ -43,7 +43,7 @@ impl Signals {
             return Some(signal.listen());
         }
         self.sweep();
-        let signal = Teller::default();
+        let signal = Notifier::default();
         let listener = signal.listen();
         self.by_prefix.insert(prefix.into(), signal);
         self.lengths.insert(prefix.len());
@@ -53,44 +53,44 @@ impl Signals {
     /// Wakes the feeds that a change concerns.
     pub(crate) fn changed(&self, change: &Change) {
         self.each(&change.key, |signal| {
-            signal.tell(|marks| marks.changed = change.revision)
+            signal.notify(|marks| marks.changed = change.revision)
         });
     }
 
-    /// Wakes whoever wants to know how far the store is.
+    /// Wakes the feeds that want progress.
     #[cfg(feature = "etcd")]
     pub(crate) fn moved(&self, revision: Revision) {
         if let Some(signal) = self.by_prefix.get("") {
-            signal.tell(|marks| marks.changed = revision);
+            signal.notify(|marks| marks.changed = revision);
         }
     }
 
-    /// Tells everybody that the history up to a revision is gone.
+    /// Tells all feeds that the history up to a revision is lost.
     #[cfg(feature = "etcd")]
     pub(crate) fn lost(&self, revision: Revision) {
         for signal in self.by_prefix.values() {
-            signal.tell(|marks| marks.dropped = marks.dropped.max(revision));
+            signal.notify(|marks| marks.dropped = marks.dropped.max(revision));
         }
     }
 
-    /// Notes that a change is gone. Nobody is woken: whoever needs it finds out on the next read.
+    /// Records that a change was compacted. Nobody is woken: a feed finds out on its next read.
     pub(crate) fn dropped(&self, change: &Change) {
         self.each(&change.key, |signal| {
             signal.note(|marks| marks.dropped = change.revision);
         });
     }
 
-    /// Ends all feeds once they have read what is there.
+    /// Ends all feeds after they have read the remaining changes.
     pub(crate) fn close(&mut self) {
         self.closed = true;
         self.by_prefix.clear();
         self.lengths.clear();
     }
 
-    fn each(&self, key: &str, mut tell: impl FnMut(&Teller)) {
+    fn each(&self, key: &str, mut notify: impl FnMut(&Notifier)) {
         for &length in self.lengths.range(..=key.len()) {
             if let Some(signal) = key.get(..length).and_then(|prefix| self.by_prefix.get(prefix)) {
-                tell(signal);
+                notify(signal);
             }
         }
     }

@@ -1,13 +1,13 @@
-//! What a store held at one moment, kept while the store goes on.
+//! Snapshots: the state of a store at one moment, retained while the store continues.
 //!
 //! ```text
-//! store ──┬─ snapshot ─┬─▶ a fork: another store that begins there
+//! store ──┬─ snapshot ─┬─▶ fork: another store that starts there
 //!         │            └─▶ restore: the same store, written back
-//!         └─ goes on
+//!         └─ continues
 //! ```
 //!
-//! A snapshot shares the keys and the history of its store. Whichever of them is written to first copies the maps, not
-//! the values: that costs the first write after a snapshot some 150 ns for each key.
+//! A snapshot shares the keys and the history of its store. The first write to either copies the maps, not the values:
+//! it costs about 150 ns per key.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::model::UnixMillis;
 use crate::mvcc::Mvcc;
 use crate::{Key, KeyValue, Revision};
 
-/// What a store held at one moment, with its history. Clones are cheap.
+/// The state of a store at one moment, with its history. Clones are cheap.
 #[derive(Clone, Debug)]
 pub struct Snapshot(pub(crate) Mvcc);
 
@@ -25,27 +25,27 @@ impl Snapshot {
         self.0.current()
     }
 
-    /// What a key held.
+    /// The value of a key.
     pub fn get(&self, key: &str) -> Option<KeyValue> {
         self.0.latest(key)
     }
 
-    /// Every key that had a value, in order.
+    /// Every key with a value, in order.
     pub fn iter(&self) -> impl Iterator<Item = KeyValue> {
         self.0.iter()
     }
 
-    /// How many keys have a value.
+    /// The number of keys with a value.
     pub fn len(&self) -> usize {
         self.0.iter().count()
     }
 
-    /// Whether no key has a value.
+    /// True if no key has a value.
     pub fn is_empty(&self) -> bool {
         self.0.iter().next().is_none()
     }
 
-    /// The keys that hold something else here than in another one, or nothing in one of the two.
+    /// The keys whose values differ from another snapshot, including those missing in one of them.
     pub(crate) fn changes_from(&self, other: &Self) -> Vec<Key> {
         let (mut mine, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
         let mut changed = Vec::new();
@@ -66,7 +66,7 @@ impl Snapshot {
         }
     }
 
-    /// How long a key has left to live; at least a moment, if it expires at all.
+    /// The remaining time to live of a key, at least a millisecond; `None` if it does not expire.
     pub(crate) fn ttl(&self, key: &str, now: UnixMillis) -> Option<Duration> {
         let expires_at = self.0.expires_at(key)?;
         Some(Duration::from_millis(expires_at.saturating_sub(now).max(1)))
@@ -85,13 +85,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_fork_and_its_origin_go_their_own_ways() {
+    async fn a_fork_and_its_origin_are_independent() {
         let store = Store::memory(StoreOptions::default());
         let first = store.create("a", "1".into(), None).await.unwrap();
         let snapshot = store.snapshot();
         let fork = Store::fork(&snapshot, StoreOptions::default());
         store.update("a", "2".into(), first, None).await.unwrap();
-        // The revision of the fork goes on from the snapshot, and so do its compare-and-swap and its history.
+        // Revisions, compare-and-swap and history of the fork continue from the snapshot.
         let forked = fork.update("a", "3".into(), first, None).await.unwrap();
         fork.create("b", "1".into(), None).await.unwrap();
         assert_eq!(forked, first.next());
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_is_written_back_and_its_feeds_hear_of_it() {
+    async fn restore_writes_the_old_state_and_notifies_feeds() {
         let store = Store::memory(StoreOptions::default());
         let a = store.create("a", "1".into(), None).await.unwrap();
         let b = store.create("b", "1".into(), None).await.unwrap();
@@ -114,12 +114,12 @@ mod tests {
         let mut feed = store.watch("", last).unwrap();
         assert_eq!(store.restore(&snapshot).await.unwrap(), 3);
         assert_eq!(held(&store).await, "a=1 b=1 c=1");
-        let told = feed.read().unwrap().changes;
-        let told: Vec<_> = told
+        let changes = feed.read().unwrap().changes;
+        let changes: Vec<_> = changes
             .iter()
             .map(|change| (&*change.key, change.value.is_some()))
             .collect();
-        assert_eq!(told, [("a", true), ("b", true), ("d", false)]);
+        assert_eq!(changes, [("a", true), ("b", true), ("d", false)]);
         assert_eq!(store.restore(&snapshot).await.unwrap(), 0);
     }
 }

@@ -1,35 +1,36 @@
-//! The room that a durable store takes, and what happens when there is no more.
+//! Disk usage, quota, and the full-disk alarm.
 //!
-//! A store with a quota refuses writes that would grow it beyond, as etcd does; reads, deletes, and updates that are not
-//! larger than what they replace go on. When little room is left the store keeps no history, so that what is replaced or
-//! deleted is free at once, and the alarm ends by itself. A full disk is treated alike, as far as the disk still takes deletes.
+//! A store with a quota refuses writes that would exceed it, as etcd does; reads, deletes, and updates that do not grow
+//! a value continue. When space is short the store retains no history, so that replaced and deleted values free their
+//! space at once, and the alarm clears by itself. A full disk is handled the same way, as far as the disk still accepts
+//! deletes.
 //!
-//! The quota counts records, not the file: redb reuses free pages but gives them back to the file system only when the
-//! store is defragmented.
+//! The quota counts records, not the file size: redb reuses free pages, but returns them to the file system only when
+//! the store is defragmented.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// An alarm ends when this fraction (1/32) of the quota is free again, so that it does not come and go with each write.
+/// An alarm clears when this fraction (1/32) of the quota is free again, so that it does not flap.
 const SLACK: u64 = 32;
 
-/// History is given up when less than this fraction (1/8) of the quota is free.
+/// History is dropped when less than this fraction (1/8) of the quota is free.
 const TIGHT: u64 = 8;
 
-/// The room that a store takes.
+/// The disk usage of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes of all records, history included.
     pub used_bytes: u64,
     /// Bytes of the data file, free pages included.
     pub file_bytes: u64,
-    /// The most bytes of records that are accepted.
+    /// The limit on the bytes of records.
     pub quota_bytes: Option<u64>,
-    /// The store is full: writes that grow are refused.
+    /// The store is full: writes that grow it are refused.
     pub is_full: bool,
 }
 
-/// What is known of the room.
+/// The space accounting of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Space {
     quota: Option<u64>,
@@ -38,12 +39,12 @@ pub(crate) struct Space {
     is_full: AtomicBool,
 }
 
-/// How a commit went, as far as room is concerned.
+/// The outcome of a commit with respect to space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Everything that was asked for found room.
+    /// Everything fitted.
     Fits,
-    /// A write was refused for want of room.
+    /// A write was refused for lack of space.
     Refused,
 }
 
@@ -57,7 +58,7 @@ impl Space {
         }
     }
 
-    /// Bytes that further records may take.
+    /// The bytes available for further records.
     pub(crate) fn room(&self) -> u64 {
         let used = self.used.load(Ordering::Acquire);
         self.quota.map_or(u64::MAX, |quota| quota.saturating_sub(used))
@@ -67,12 +68,12 @@ impl Space {
         self.is_full.load(Ordering::Acquire)
     }
 
-    /// Whether history is to be given up for the sake of writes.
+    /// True if history must be dropped to make space for writes.
     pub(crate) fn is_tight(&self) -> bool {
         self.is_full() || self.quota.is_some_and(|quota| self.room() < quota / TIGHT)
     }
 
-    /// Takes note of a commit, after which so many bytes are used.
+    /// Records a commit and the bytes used after it.
     pub(crate) fn note(&self, used: u64, outcome: Outcome) {
         self.used.store(used, Ordering::Release);
         let beyond = |limit: u64| used > limit;
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_alarm_ends_when_there_is_some_room_again() {
+    fn the_alarm_clears_when_some_space_is_free_again() {
         let space = Space::new(Some(3200), None, 0);
         let note = |used, outcome| {
             space.note(used, outcome);

@@ -1,8 +1,8 @@
-//! What readers, feeds and the writer share: the MVCC heart behind a lock that is never held for long.
+//! State shared by readers, feeds and the writer: the MVCC core behind a lock that is never held for long.
 //!
-//! Nobody holds the lock across an `.await` or a disk write, and nobody looks at more than a bounded number of keys
-//! or changes while holding it: a long range is many short ones at one revision, which MVCC makes the same thing.
-//! So a reader waits for microseconds at most, whatever others do.
+//! Nobody holds the lock across an `.await` or a disk write, or visits more than a bounded number of keys or changes
+//! while holding it: a long range is many short ones at one revision, which MVCC makes equivalent. So a reader waits
+//! for microseconds at most.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use crate::signals::Signals;
 use crate::space::Space;
 use crate::{Change, ReadError, Retention, Revision};
 
-/// Records or changes handled under one hold of the write lock.
+/// The number of records or changes handled under one write lock.
 const APPLY_STEP: usize = 128;
 
 /// The visible state of a store.
@@ -29,7 +29,7 @@ pub(crate) struct State {
     pub(crate) clock: Clock,
     pub(crate) retention: Retention,
     pub(crate) space: Space,
-    /// When maintenance is next needed.
+    /// The next deadline of maintenance.
     pub(crate) due: watch::Sender<Option<UnixMillis>>,
     closed: AtomicBool,
     /// Set when the engine has failed for good.
@@ -37,7 +37,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The state of a store that needs no room on a disk of ours.
+    /// The state of a store without a data file.
     #[cfg(any(test, feature = "etcd"))]
     pub(crate) fn new(mvcc: Mvcc, clock: Clock, retention: Retention) -> Self {
         Self::within(mvcc, clock, retention, Space::default())
@@ -58,7 +58,7 @@ impl State {
         state
     }
 
-    /// Refuses readers of a closed store.
+    /// Fails if the store is closed.
     pub(crate) fn open(&self) -> Result<(), ReadError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(ReadError::Closed);
@@ -66,12 +66,12 @@ impl State {
         Ok(())
     }
 
-    /// Whether the engine still takes writes.
+    /// True if the engine accepts writes.
     pub(crate) fn is_writable(&self) -> bool {
         self.open().is_ok() && !self.failed.load(Ordering::Acquire)
     }
 
-    /// Remembers that the engine has failed for good.
+    /// Records that the engine has failed for good.
     pub(crate) fn note_failure(&self) {
         self.failed.store(true, Ordering::Release);
     }
@@ -81,8 +81,8 @@ impl State {
         self.signals.lock().close();
     }
 
-    /// Makes durable records visible, and wakes the feeds they concern. The records of one revision, which etcd may have
-    /// several of, become visible together.
+    /// Makes durable records visible, and wakes the feeds they concern. Records of the same revision, which etcd may
+    /// have, become visible together.
     pub(crate) fn publish(&self, records: Vec<Record>) {
         let mut records = records.into_iter().peekable();
         while records.peek().is_some() {
@@ -102,15 +102,14 @@ impl State {
         self.reschedule();
     }
 
-    /// Moves on to a revision that changed nothing here.
+    /// Advances to a revision without a change here.
     #[cfg(feature = "etcd")]
     pub(crate) fn advance(&self, revision: Revision) {
         self.mvcc.write().advance(revision);
         self.signals.lock().moved(revision);
     }
 
-    /// Puts another state in the place of this one, whose history begins where it begins: feeds that are not that far are
-    /// told.
+    /// Replaces the state by another one. Feeds behind the start of its history get an error.
     #[cfg(feature = "etcd")]
     pub(crate) fn replace(&self, mvcc: Mvcc) {
         let floor = mvcc.history().floor();
@@ -123,7 +122,7 @@ impl State {
         self.reschedule();
     }
 
-    /// Forgets the history up to a revision. Returns the versions that are gone, oldest first.
+    /// Drops the history up to a revision. Returns the dropped versions, oldest first.
     pub(crate) fn compact(&self, revision: Revision) -> Vec<Revision> {
         let mut gone = Vec::new();
         while self.compact_step(revision, &mut gone) >= APPLY_STEP {}
@@ -136,11 +135,12 @@ impl State {
         let mut mvcc = self.mvcc.write();
         let signals = self.signals.lock();
         let mut steps = 0;
-        // The changes of one revision go together: a feed that has read up to it would take the rest of them for read.
+        // The changes of one revision are dropped together: a feed that has read up to it would otherwise miss the rest
+        // unnoticed.
         while (steps < APPLY_STEP || mvcc.history().is_within_revision())
             && let Some(change) = mvcc.compact_one(revision, |version| gone.push(version))
         {
-            // Under both locks, so that no feed can read between the loss and the note of it.
+            // Under both locks, so that no feed can read between the drop and its record.
             signals.dropped(&change);
             steps += 1;
         }
@@ -179,10 +179,10 @@ mod tests {
         }
     }
 
-    /// Between the loss and the note of it a feed would take what it cannot see for nothing.
+    /// In between, a feed would not notice that changes are missing.
     #[cfg(feature = "etcd")]
     #[test]
-    fn nobody_reads_another_state_before_it_is_noted_what_was_lost() {
+    fn a_replaced_state_is_visible_only_after_the_loss_is_recorded() {
         let state = Arc::new(State::new(Mvcc::new(), Clock::start(), Retention::default()));
         let mut feed = Feed::start(state.clone(), "", Revision::FIRST).unwrap();
         let noting = state.signals.lock();
@@ -190,7 +190,8 @@ mod tests {
             let (state, other) = (state.clone(), Mvcc::recovering(Revision::new(9)));
             move || state.replace(other)
         });
-        // It waits for the signals now, or is about to. Whenever the state can be read, it is the old one.
+        // The other thread now waits for the signals, or is about to. As long as the state can be read, it is the old
+        // one.
         for _ in 0..10_000 {
             if let Some(mvcc) = state.mvcc.try_read() {
                 assert_eq!(mvcc.current(), Revision::FIRST);
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_is_not_forgotten_by_half() {
+    fn the_changes_of_a_revision_are_compacted_together() {
         let state = Arc::new(State::new(Mvcc::new(), Clock::start(), Retention::default()));
         let others = (0..APPLY_STEP).map(|number| record(5, format!("/a/{number}")));
         state.publish(others.chain([record(5, "/b/1".to_owned())]).collect());

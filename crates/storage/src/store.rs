@@ -1,4 +1,4 @@
-//! The handle to a store: what users call.
+//! The public handle to a store.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,22 +25,22 @@ use crate::{
 };
 use crate::{maintenance, range, scope};
 
-/// The largest value by default: 1.5 MiB, as etcd.
+/// The default limit of a value: 1.5 MiB, as in etcd.
 pub const MAX_VALUE_BYTES: usize = 3 << 19;
 /// The longest key.
 pub const MAX_KEY_BYTES: usize = 4096;
 
-/// How a store behaves.
+/// The options of a store.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// How much history is kept.
+    /// The retention of history.
     pub retention: Retention,
     /// Larger values are refused with [`WriteError::ValueTooLarge`].
     pub max_value_bytes: usize,
-    /// Writes that would make a store in a directory larger are refused with [`WriteError::NoSpace`]. etcd has a quota of
-    /// its own, and memory has none.
+    /// The quota of a store in a directory. Writes that exceed it fail with [`WriteError::NoSpace`]. etcd has its own
+    /// quota, and an in-memory store has none.
     pub quota_bytes: Option<u64>,
-    /// How values are stored, if not as they are. A store in memory stores nothing.
+    /// Encrypts values at rest. An in-memory store does not use it.
     pub transformer: Option<Arc<dyn Transformer>>,
 }
 
@@ -55,10 +55,10 @@ impl Default for StoreOptions {
     }
 }
 
-/// A store of keys with one revision counter for all of them. Clones are cheap and lead to the same store.
+/// A key-value store with one revision counter for all keys. Clones are cheap and share the store.
 ///
-/// Every call is answered from memory; only a write waits, until it is durable. Readers and feeds see it from then
-/// on, never before. If the future of a write is dropped, the write may happen all the same.
+/// Every call is answered from memory; only a write waits, until it is durable. Readers and feeds see it after that,
+/// never before. If the future of a write is dropped, the write may still happen.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -91,9 +91,9 @@ struct Inner {
     max_value_bytes: usize,
 }
 
-/// Where writes go.
+/// The destination of writes.
 enum Writes {
-    /// To an engine in this process, whose only writer is this store.
+    /// An engine in this process; this store is its only writer.
     Local(Local),
     #[cfg(feature = "etcd")]
     Etcd(Etcd),
@@ -105,7 +105,7 @@ struct Local {
 }
 
 impl Store {
-    /// A store that is gone with its last handle.
+    /// Creates an in-memory store, which is gone with its last handle.
     ///
     /// # Panics
     ///
@@ -114,7 +114,7 @@ impl Store {
         Self::memory_of(Mvcc::new(), options)
     }
 
-    /// A store in memory that begins with what another one held. The two share it until one of them is written to.
+    /// Creates an in-memory store from a snapshot. The two share data until one of them is written to.
     ///
     /// # Panics
     ///
@@ -131,17 +131,16 @@ impl Store {
         Self::start(state, Clock::start(), Box::new(Memory), options)
     }
 
-    /// What the store holds at this moment, history included. Takes the same time however much that is: the next write
-    /// copies what it has in common with the snapshot.
+    /// Takes a snapshot of the current state, history included, in constant time: the next write copies what it shares
+    /// with the snapshot.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot(self.inner.state.mvcc.read().clone())
     }
 
-    /// Makes the store hold what a snapshot holds, by writes: what is not in it is deleted, what is otherwise in it is
-    /// put back. So revisions go on growing, and feeds are told. Returns how many keys were written.
+    /// Restores the state of a snapshot by normal writes: keys that are not in it are deleted, values that differ are
+    /// written. So revisions keep growing, and feeds see the changes. Returns the number of keys written.
     ///
-    /// Writes of others in the meantime are overwritten if they come before the write of their key, and stay if they
-    /// come after.
+    /// Concurrent writes are overwritten if they precede the write of their key, and stay if they follow it.
     pub async fn restore(&self, snapshot: &Snapshot) -> Result<usize, WriteError> {
         let mut written = 0;
         for change in snapshot.changes_from(&self.snapshot()) {
@@ -150,7 +149,7 @@ impl Store {
         Ok(written)
     }
 
-    /// Makes a key hold what a snapshot has there, whoever writes to it; false if it does already.
+    /// Restores one key despite concurrent writers; false if nothing had to be written.
     async fn restore_key(&self, snapshot: &Snapshot, key: &str) -> Result<bool, WriteError> {
         loop {
             let found = self.inner.state.mvcc.read().latest(key);
@@ -179,8 +178,8 @@ impl Store {
         }
     }
 
-    /// The store in a directory, which is created if need be. It has everything that was acknowledged before, and
-    /// the history that was not yet compacted.
+    /// Opens the store in a directory, which is created if necessary. It contains every acknowledged write, and the
+    /// history that was not compacted.
     pub async fn open(dir: impl Into<PathBuf>, options: StoreOptions) -> Result<Self, OpenError> {
         let dir = dir.into();
         let clock = Clock::start();
@@ -211,8 +210,7 @@ impl Store {
         Self::over(state, writes, &options)
     }
 
-    /// The store in an etcd, which it may share with others: what they write is seen by all. Opening it waits until all
-    /// keys are read.
+    /// Opens a store over etcd, which may be shared: its writes are visible to all. Waits until all keys are read.
     #[cfg(feature = "etcd")]
     pub async fn etcd(etcd: EtcdOptions, options: StoreOptions) -> Result<Self, OpenError> {
         let values = Values::of(options.transformer.clone());
@@ -231,7 +229,7 @@ impl Store {
         }
     }
 
-    /// Whether others may write to it as well, in other processes.
+    /// True if other processes may write to it.
     pub fn is_shared(&self) -> bool {
         match &self.inner.writes {
             Writes::Local(_) => false,
@@ -240,34 +238,34 @@ impl Store {
         }
     }
 
-    /// Waits until every write is visible here that was acknowledged before, by whomever. A store that is not shared has
-    /// nothing to wait for.
+    /// Waits until every write that anyone acknowledged before the call is visible here. Returns at once for a store
+    /// that is not shared.
     pub async fn refresh(&self) -> Result<(), ReadError> {
         match &self.inner.writes {
             Writes::Local(_) => Ok(()),
             #[cfg(feature = "etcd")]
-            // In a box, as below: writes to memory do not carry the room that a network takes.
+            // Boxed, as below: writes to memory should not pay for the size of the network future.
             Writes::Etcd(etcd) => Box::pin(etcd.refresh()).await,
         }
     }
 
-    /// The revision of the newest acknowledged write; of a shared store, the newest that is visible here.
+    /// The revision of the newest acknowledged write; for a shared store, the newest visible here.
     pub fn current_revision(&self) -> Revision {
         self.inner.state.mvcc.read().current()
     }
 
-    /// Whether the store takes writes: it is open, and its disk has not failed in a way that only opening it anew can
-    /// mend. Reads and feeds go on either way.
+    /// True if the store accepts writes: it is open, and its disk has not failed for good. Reads and feeds work in
+    /// either case.
     pub fn is_writable(&self) -> bool {
         self.inner.state.is_writable()
     }
 
-    /// The oldest revision that can still be read; zero as long as nothing was compacted.
+    /// The oldest revision that can still be read; zero if nothing was compacted.
     pub fn compacted_revision(&self) -> Revision {
         self.inner.state.mvcc.read().compacted()
     }
 
-    /// What a key holds, now or at a past revision.
+    /// Reads a key, now or at a past revision.
     pub async fn get(&self, key: &str, at: impl Into<ReadAt>) -> Result<Option<KeyValue>, ReadError> {
         let at = Scope::current().moment(at.into());
         if at == ReadAt::Latest {
@@ -277,7 +275,7 @@ impl Store {
         self.inner.state.mvcc.read().get(key, at.named())
     }
 
-    /// The keys under a prefix, with one page of their values, as they were at one moment.
+    /// Reads a page of the keys under a prefix, at one revision.
     pub async fn range(&self, request: &RangeRequest<'_>) -> Result<Range, ReadError> {
         let at = Scope::current().moment(request.at);
         if at == ReadAt::Latest {
@@ -286,9 +284,9 @@ impl Store {
         range::read(&self.inner.state, &RangeRequest { at, ..*request }).await
     }
 
-    /// Gives a value to a key that does not exist, and takes it away again after `ttl`. Returns its revision.
+    /// Creates a key, which must not exist; it expires after `ttl`. Returns its revision.
     ///
-    /// A value that is a slice of a larger buffer keeps all of that buffer in memory.
+    /// A value that is a slice of a larger buffer keeps that whole buffer in memory.
     pub async fn create(
         &self,
         key: &str,
@@ -298,8 +296,7 @@ impl Store {
         self.put(key, value, None, ttl).await
     }
 
-    /// Replaces the value that a key has had since `expected`. Without a `ttl` it stays for good, whatever the old
-    /// value had.
+    /// Updates a key whose current revision is `expected`. Without a `ttl` it no longer expires.
     pub async fn update(
         &self,
         key: &str,
@@ -310,7 +307,7 @@ impl Store {
         self.put(key, value, Some(expected), ttl).await
     }
 
-    /// Takes a key away that has had its value since `expected`. Returns the revision of the deletion.
+    /// Deletes a key whose current revision is `expected`. Returns the revision of the deletion.
     pub async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, WriteError> {
         let key = key.into();
         self.write(Command::Delete { key, expected }).await
@@ -341,7 +338,7 @@ impl Store {
         }
     }
 
-    /// Changes a key under the terms of whoever calls.
+    /// Writes a key in the scope of the caller.
     async fn write(&self, command: Command) -> Result<Revision, WriteError> {
         if Scope::current().read_only {
             return Err(WriteError::ReadOnly);
@@ -351,7 +348,7 @@ impl Store {
         Ok(revision)
     }
 
-    /// The change of a revision, if history has it.
+    /// The change of a revision, if it is retained.
     fn change(&self, revision: Revision) -> Option<Arc<Change>> {
         let mvcc = self.inner.state.mvcc.read();
         let mut later = mvcc.changes_after(revision.before());
@@ -374,8 +371,8 @@ impl Store {
         Ok(())
     }
 
-    /// Applies changes of another history at their own revisions, which must be later than all there is; else nothing is
-    /// changed, and [`WriteError::Past`] says so. For stores in memory: see [`Snapshot::import`].
+    /// Applies changes with their own revisions, which must be later than the current one; otherwise nothing is changed
+    /// and the result is [`WriteError::Past`]. For in-memory stores: see [`Snapshot::import`].
     pub async fn import(&self, changes: Vec<ImportedChange>) -> Result<Revision, WriteError> {
         match &self.inner.writes {
             Writes::Local(local) if !local.group_commit.is_durable() => {
@@ -385,40 +382,40 @@ impl Store {
         }
     }
 
-    /// The changes under a prefix after a revision, which may be one that is yet to come.
+    /// Watches the changes under a prefix after a revision, which may be in the future.
     pub fn watch(&self, prefix: &str, after: Revision) -> Result<Feed, ReadError> {
         Feed::start(self.inner.state.clone(), prefix, after)
     }
 
-    /// Forgets the history before a revision. Reading at it and watching after it still work; a revision that was
-    /// compacted earlier is no error.
+    /// Compacts the history before a revision. Reading at it and watching after it still work. Compacting at an older
+    /// revision again is not an error.
     pub async fn compact(&self, revision: Revision) -> Result<(), WriteError> {
         self.submit(Command::Compact { revision }).await.map(drop)
     }
 
-    /// Whether any value is stored in a way that is out of date. It takes no time where nothing is encrypted.
+    /// True if any value is stored in an outdated form. Free if nothing is encrypted.
     pub fn has_stale(&self) -> bool {
         !self.inner.state.mvcc.read().seals().is_empty()
     }
 
-    /// Whether a key's value of that revision is stored in a way that is out of date, so that a write that changes nothing
-    /// is worth while.
+    /// True if a key's value at that revision is stored in an outdated form, so that even an unchanged write is worth
+    /// doing.
     pub fn is_stale(&self, key: &str, revision: Revision) -> bool {
         self.inner.state.mvcc.read().seals().is_stale(key, revision)
     }
 
-    /// The room that the store takes on this machine.
+    /// The disk usage of the store.
     pub fn usage(&self) -> Usage {
         self.inner.state.space.usage()
     }
 
-    /// Everything that the store holds at this moment, as the bytes of a backup.
+    /// Makes a backup of the current state.
     pub fn backup(&self) -> Backup {
         Backup::of(&self.snapshot(), self.inner.values.clone())
     }
 
-    /// Gives the room that compaction and deletes have freed back to the file system. Writers wait meanwhile, readers do
-    /// not. Only a store in a directory has such room: what etcd holds is defragmented there.
+    /// Returns the space freed by compaction and deletes to the file system. Writers wait meanwhile, readers do not. It
+    /// has an effect only for a store in a directory; etcd is defragmented with its own tools.
     pub async fn defragment(&self) -> Result<(), WriteError> {
         match &self.inner.writes {
             Writes::Local(local) => local.group_commit.defragment().await,
@@ -427,8 +424,8 @@ impl Store {
         }
     }
 
-    /// Finishes the writes in progress, refuses new ones, ends all feeds and lets go of the data. When this
-    /// returns, the same data can be opened again.
+    /// Finishes writes in progress, refuses new ones, ends all feeds and releases the data. Afterwards the same data
+    /// can be opened again.
     pub async fn close(&self) {
         match &self.inner.writes {
             Writes::Local(local) => local.close().await,
@@ -448,7 +445,7 @@ impl Local {
         let maintenance = self.maintenance.lock().take();
         if let Some(maintenance) = maintenance {
             maintenance.abort();
-            // Ends with "cancelled", which is what was asked for.
+            // Ends as cancelled.
             let _ = maintenance.await;
         }
         self.group_commit.finish().await;

@@ -1,6 +1,6 @@
-//! What a batch of writes means: compare-and-swap against the visible state plus what the batch has staged so far.
+//! A batch of writes: compare-and-swap against the visible state and the writes staged before.
 //!
-//! Nothing here is visible to readers. If the engine refuses the batch, dropping it undoes everything.
+//! Nothing here is visible to readers. If the engine rejects the batch, dropping it undoes everything.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::space::Outcome;
 use crate::transform::Seal;
 use crate::{Key, KeyValue, Revision, WriteError};
 
-/// One thing a writer wants.
+/// A command of a writer.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Give a key a value.
+    /// Creates or updates a key.
     Put {
         key: Key,
         value: Bytes,
@@ -25,16 +25,16 @@ pub(crate) enum Command {
         expected: Option<Revision>,
         ttl: Option<Duration>,
     },
-    /// Take a key away.
+    /// Deletes a key.
     Delete { key: Key, expected: Revision },
-    /// Forget the history up to a revision.
+    /// Compacts the history up to a revision.
     Compact { revision: Revision },
-    /// Apply changes at revisions of their own.
+    /// Applies changes with their own revisions.
     Import { changes: Vec<ImportedChange> },
 }
 
 impl Command {
-    /// Bytes that it adds to a commit.
+    /// The bytes that it adds to a commit.
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Put { key, value, .. } => key.len() + value.len(),
@@ -45,20 +45,20 @@ impl Command {
     }
 }
 
-/// A batch being put together.
+/// A batch under construction.
 #[derive(Debug)]
 pub(crate) struct Transaction {
     now: UnixMillis,
-    /// The revision that the last staged record has, or the visible one.
+    /// The revision of the last staged record, or the visible one.
     current: Revision,
     pub(crate) records: Vec<Record>,
-    /// The newest of each key among the first so many records. Most batches have one record, which nobody looks for.
+    /// The newest record of each key among the first records. It is filled lazily: most batches have one record.
     staged: HashMap<Key, usize>,
     looked_through: usize,
     pub(crate) compacted: Option<Revision>,
-    /// Bytes that further records may take.
+    /// The bytes available for further records.
     room: u64,
-    /// How much of what was asked for found room.
+    /// Whether a write was refused for lack of space.
     pub(crate) outcome: Outcome,
 }
 
@@ -76,7 +76,7 @@ impl Transaction {
         }
     }
 
-    /// Stages a command and tells the revision it will have, or why it cannot be done.
+    /// Stages a command and returns its revision, or the reason it fails.
     pub(crate) fn stage(&mut self, mvcc: &Mvcc, command: Command) -> Result<Revision, WriteError> {
         match command {
             Command::Put {
@@ -111,7 +111,7 @@ impl Transaction {
         }
     }
 
-    /// Refuses a write that makes the store larger than it may be.
+    /// Refuses a write that would exceed the quota.
     fn take_room(&mut self, key: &Key, value: &Bytes, found: Option<&KeyValue>) -> Result<(), WriteError> {
         let size = (key.len() + value.len()) as u64;
         let grows = found.is_none_or(|found| value.len() > found.value.len());
@@ -123,7 +123,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Stages changes that have revisions already. Several may share one.
+    /// Stages changes that already have revisions. Several may share one.
     fn import(&mut self, mvcc: &Mvcc, changes: Vec<ImportedChange>) -> Result<Revision, WriteError> {
         let in_order = changes.is_sorted_by_key(|change| change.revision);
         if let Some(first) = changes.iter().map(|change| change.revision).min()
@@ -146,7 +146,7 @@ impl Transaction {
         Ok(self.current)
     }
 
-    /// Compacts at a visible revision, or a later one if that is staged already.
+    /// Compacts at a visible revision, or at a later one that is already staged.
     pub(crate) fn compact(&mut self, revision: Revision) {
         self.compacted = self.compacted.max(Some(revision));
     }
@@ -191,7 +191,7 @@ impl Transaction {
     ) -> Revision {
         let revision = self.current.next();
         self.current = revision;
-        // The key that the index has already: one allocation per key, however often it is written.
+        // The key of the index: one allocation per key, however often it is written.
         let (key, create_revision) =
             found.map_or((key, revision), |found| (found.key, found.create_revision));
         self.records.push(Record {

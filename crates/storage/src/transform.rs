@@ -1,13 +1,13 @@
-//! What values look like where they are stored: as they are, or encrypted.
+//! Encryption at rest: the stored form of values.
 //!
 //! ```text
-//! write ─▶ seal ─▶ engine, etcd, backup
-//! start ─▶ open ─▶ MVCC heart ─▶ readers
+//! write   ─▶ seal ─▶ engine, etcd, backup
+//! startup ─▶ open ─▶ MVCC core ─▶ readers
 //! ```
 //!
-//! Memory holds values as readers see them. The [`Transformer`] of a store stands between memory and everything that lasts.
-//! Encrypted values begin with [`ENCRYPTED`], as those of Kubernetes; they are bound to their key, so that values cannot be
-//! swapped. A value that cannot be decrypted does not keep a store from opening: whoever reads it is told.
+//! Memory has plain values. The [`Transformer`] of a store stands between memory and everything durable. Encrypted
+//! values start with [`ENCRYPTED`], as in Kubernetes, and are bound to their key, so that values cannot be swapped. A
+//! value that cannot be decrypted does not prevent a store from opening; reading it returns an error.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use bytes::Bytes;
 
 use crate::model::Record;
 
-/// What encrypted values begin with. No value of an API server does otherwise.
+/// The prefix of encrypted values. No plain value of an API server starts with it.
 pub const ENCRYPTED: &[u8] = b"k8s:enc:";
 
-/// Turns values into what is stored, and back.
+/// Encrypts and decrypts values.
 pub trait Transformer: fmt::Debug + Send + Sync {
-    /// A value as it is to be stored under a key.
+    /// Returns the stored form of a key's value.
     fn seal(&self, key: &str, value: &Bytes) -> Result<Bytes, TransformError>;
 
-    /// The value that is stored under a key.
+    /// Returns the value of a key from its stored form.
     fn open(&self, key: &str, stored: &Bytes) -> Result<Transformed, TransformError>;
 }
 
@@ -33,34 +33,34 @@ pub trait Transformer: fmt::Debug + Send + Sync {
 pub struct Transformed {
     /// The value.
     pub value: Bytes,
-    /// It would be stored otherwise today: under another key, or encrypted at all. A write that changes nothing is then
-    /// stored all the same.
+    /// True if its stored form is outdated: encrypted under another key, or not encrypted. A write without changes is
+    /// then stored anyway.
     pub is_stale: bool,
 }
 
-/// Why a value cannot be turned.
+/// The error of an encryption or decryption.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TransformError(pub String);
 
-/// How a record was stored.
+/// The stored form of a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Seal {
-    /// As it would be stored today.
+    /// The current form.
     #[default]
     Current,
-    /// In a way that is out of date.
+    /// An outdated form.
     Stale,
-    /// In a way that cannot be read, and why. Its value is what is stored.
+    /// Undecryptable, with the reason. The record has the stored value.
     Locked(Arc<str>),
 }
 
-/// How the values of a store are stored.
+/// The transformation of a store's values.
 #[derive(Clone, Debug)]
 pub(crate) enum Values {
-    /// Whatever they are: for those who look at no value.
+    /// None; for tools that do not look at values.
     Raw,
-    /// As they are; an encrypted one cannot be read.
+    /// No encryption; reading an encrypted value fails.
     Plain,
     Transformed(Arc<dyn Transformer>),
 }
@@ -77,7 +77,7 @@ impl Values {
         }
     }
 
-    /// The value as readers see it.
+    /// The decrypted value, and its stored form.
     pub(crate) fn open(&self, key: &str, stored: Bytes) -> (Bytes, Seal) {
         let transformed = match self {
             Self::Raw => return (stored, Seal::Current),
@@ -95,7 +95,7 @@ impl Values {
         }
     }
 
-    /// A record as readers see it.
+    /// Decrypts a record.
     pub(crate) fn opened(&self, mut record: Record) -> Record {
         if let Some(stored) = record.value.take() {
             let (value, seal) = self.open(&record.key, stored);
@@ -105,7 +105,7 @@ impl Values {
         record
     }
 
-    /// A record as it is stored. One that cannot be read is stored as it was found.
+    /// Encrypts a record. An undecryptable one is stored as it was found.
     pub(crate) fn sealed(&self, mut record: Record) -> Result<Record, TransformError> {
         if let (Some(value), Seal::Current | Seal::Stale) = (&record.value, &record.seal) {
             record.value = Some(self.seal(&record.key, value)?);

@@ -411,7 +411,7 @@ fn what_cannot_be_is_refused_at_once() {
     );
     check(
         &["--etcd-servers", "127.0.0.1:1"],
-        "cannot use etcd: server \"127.0.0.1:1\" begins with neither http:// nor https://",
+        "cannot use etcd: server \"127.0.0.1:1\" starts with neither http:// nor https://",
     );
     check(
         &["--etcd-servers", "http://127.0.0.1:1"],

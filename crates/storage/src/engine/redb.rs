@@ -1,15 +1,15 @@
 //! The durable engine: a log of records in one redb file, one row per revision.
 //!
 //! Two tables. `log` maps a revision to its record; rows are appended, and removed once compaction has made them
-//! superfluous. `meta` holds the format's version and the compacted revision. The store's current revision is that
-//! of the last row, or the compacted one if nothing has been written since.
+//! obsolete. `meta` holds the format version and the compacted revision. The store's current revision is that of the
+//! last row, or the compacted one if there are no later rows.
 //!
-//! A commit is one redb transaction with one fsync. redb itself is never asked for a value while the store runs: it
-//! serves recovery, and everything else is served from memory.
+//! A commit is one redb transaction with one fsync. redb is read only during recovery; a running store serves all reads
+//! from memory.
 //!
-//! After an IO error, a full disk for instance, redb wants to be opened anew. The next commit does that; should the
-//! failed commit have reached the disk after all, its rows are taken out again, because its writers were told that
-//! it failed. If it was synchronising that failed, there is no next commit: see [`disk`].
+//! After an I/O error, such as a full disk, redb must be reopened. The next commit does that. If the failed commit
+//! reached the disk after all, its rows are removed, because its writers were told that it failed. After a failed fsync
+//! there is no next commit: see [`disk`].
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -46,14 +46,14 @@ use crate::{EngineError, OpenError, Revision};
 const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("watchkeeper log");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("watchkeeper meta");
 const COMPACTED: &str = "compacted";
-/// redb's page cache. Small, because pages are only read again when rows are appended or removed beside them.
+/// redb's page cache. It is small, because pages are read again only when rows next to them are appended or removed.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// Says why nothing is written any longer.
-const SYNC_FAILED: &str = "synchronising the data file failed earlier, so what the disk has is not known; nothing is \
-                           written until the store is opened anew";
+/// The error of writes after a failed fsync.
+const SYNC_FAILED: &str = "an fsync of the data file failed earlier, so the content of the disk is unknown; no write is \
+                           accepted until the store is reopened";
 
-/// How a file is read and written: where tests put their faults in.
+/// Opens the backend of a file. Tests inject faults here.
 type OpenFile = Box<dyn Fn(File) -> Result<Box<dyn StorageBackend>, DatabaseError> + Send>;
 
 /// The engine of one data directory.
@@ -68,7 +68,7 @@ pub(crate) struct Redb {
     compacted: Revision,
     /// Bytes of all rows.
     used: u64,
-    /// Last, so that the directory is free only when the database is closed.
+    /// Last, so that the lock on the directory is released after the database is closed.
     dir: DataDir,
 }
 
@@ -76,11 +76,11 @@ pub(crate) struct Redb {
 pub(crate) fn open(path: &Path, now: UnixMillis, values: Values) -> Result<(Redb, Recovered), OpenError> {
     let open_file: OpenFile = Box::new(|file| Ok(Box::new(FileBackend::new(file)?)));
     let opened = caught(|| open_with(path, now, values, open_file));
-    opened.unwrap_or_else(|panic| Err(senseless(path, &panic)))
+    opened.unwrap_or_else(|panic| Err(unreadable_page(path, &panic)))
 }
 
-/// What is said of a file that made redb panic.
-fn senseless(dir: &Path, panic: &str) -> OpenError {
+/// The error for a file that made redb panic.
+fn unreadable_page(dir: &Path, panic: &str) -> OpenError {
     OpenError::damaged(
         &data_dir::data_in(dir),
         format!("a page makes no sense ({panic})"),
@@ -100,7 +100,7 @@ fn open_with(
         .try_clone()
         .map_err(data_dir::io_error("use the data file", &data))?;
     if verify::verify(copy).map_err(|error| open_error(&data, error))? == Closed::Abruptly {
-        disk::forget_cached_pages(&file);
+        disk::drop_cached_pages(&file);
     }
     let sync_failure = SyncFailure::default();
     let database =
@@ -144,12 +144,12 @@ fn builder() -> Builder {
     builder
 }
 
-/// Sets up an empty store.
+/// Creates an empty store.
 fn init(file: File) -> Result<(), redb::Error> {
     init_tables(&builder().create_file(file)?, Revision::ZERO)
 }
 
-/// Makes the tables of a store without records whose history begins at a revision.
+/// Creates the tables of a store without records whose history starts at a revision.
 fn init_tables(database: &Database, compacted: Revision) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     transaction.open_table(LOG)?;
@@ -161,10 +161,10 @@ fn init_tables(database: &Database, compacted: Revision) -> Result<(), redb::Err
     Ok(())
 }
 
-/// Everything that a file holds.
+/// The content of a file.
 struct Contents {
     format: Format,
-    /// How many rows there are, and their bytes.
+    /// The number of rows and their bytes.
     rows: u64,
     used: u64,
     recovered: Recovered,
@@ -194,7 +194,7 @@ fn recover(
             .map_err(|error| OpenError::damaged(path, error))?;
         rows += 1;
     }
-    // redb counts rows as well, and not where they are: a lost branch of the tree shows here.
+    // redb keeps its own row count. A difference means that a branch of the tree is lost.
     let expected = log.len().map_err(|error| fail(error.into()))?;
     if rows != expected {
         let detail = format!("{rows} of {expected} rows were found");
@@ -208,7 +208,7 @@ fn recover(
     })
 }
 
-/// A redb file without our tables is somebody else's.
+/// A redb file without our tables belongs to another program.
 fn table_error(path: &Path, error: TableError) -> OpenError {
     match error {
         TableError::Storage(error) => open_error(path, error.into()),
@@ -272,7 +272,7 @@ impl Engine for Redb {
         }
         self.attempt(|this| {
             let database = this.opened()?;
-            // Each call moves what it can, and tells whether a further one may do more.
+            // Each call moves some pages, and returns true if another call may move more.
             while database.compact().map_err(redb::Error::from)? {}
             Ok(())
         })
@@ -280,8 +280,8 @@ impl Engine for Redb {
 }
 
 impl Redb {
-    /// Works on the database. As in `open`, writers get an answer, whatever redb runs into; after an error the file is
-    /// opened anew.
+    /// Runs a step on the database. A panic of redb becomes an error, so that writers always get an answer. After an
+    /// error the file is reopened.
     fn attempt<T>(
         &mut self,
         step: impl FnOnce(&mut Self) -> Result<T, redb::Error>,
@@ -296,7 +296,7 @@ impl Redb {
         result
     }
 
-    /// The records as they are stored, if that is not as they are.
+    /// The records in the form in which they are stored; `None` if they are stored unchanged.
     fn sealed(&self, commit: &Commit<'_>) -> Result<Option<Vec<Record>>, TransformError> {
         match self.values {
             Values::Raw | Values::Plain => Ok(None),
@@ -328,7 +328,7 @@ impl Redb {
         Ok((self.used + added).saturating_sub(removed))
     }
 
-    /// Opens the file after an error, and undoes what the failed commit may have left.
+    /// Reopens the file after an error, and removes the rows of the failed commit.
     fn reopen(&self) -> Result<(Database, u64), redb::Error> {
         let file = File::options().read(true).write(true).open(self.dir.data())?;
         let database = open_database(&self.open_file, file, &self.sync_failure)?;
@@ -349,7 +349,7 @@ impl Redb {
     }
 }
 
-/// Returns the bytes of the rows that are gone, and of those that are new.
+/// Returns the bytes of the rows removed and of the rows added.
 fn write(transaction: &WriteTransaction, commit: &Commit<'_>) -> Result<(u64, u64), redb::Error> {
     let mut log = transaction.open_table(LOG)?;
     let (mut removed, mut added) = (0, 0);

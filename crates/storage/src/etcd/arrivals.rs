@@ -1,4 +1,4 @@
-//! Waiting until the copy in memory has reached a revision.
+//! Waits until the copy in memory has reached a revision.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use crate::Revision;
 use crate::state::State;
 
-/// Whoever waits, by what they wait for. Those who stop waiting are cleared away when it comes.
+/// Waiters by revision. Those that give up are removed when their revision arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals(Mutex<BTreeMap<Revision, Vec<oneshot::Sender<()>>>>);
 
@@ -17,7 +17,7 @@ impl Arrivals {
     pub(crate) async fn wait_for(&self, state: &State, revision: Revision) {
         let arrived = {
             let mut waiting = self.0.lock();
-            // Under the lock: what becomes visible after this look is told to whoever is in the list.
+            // Under the lock: a revision that becomes visible after this check notifies everyone in the list.
             if state.mvcc.read().current() >= revision {
                 return;
             }
@@ -25,19 +25,19 @@ impl Arrivals {
             waiting.entry(revision).or_default().push(arrived);
             receiver
         };
-        // Ends without a word only with the store.
+        // Fails only when the store is closed.
         let _ = arrived.await;
     }
 
-    /// Tells those who wait for what is visible now.
-    pub(crate) fn tell(&self, state: &State) {
+    /// Wakes those whose revision is visible.
+    pub(crate) fn wake(&self, state: &State) {
         let mut waiting = self.0.lock();
         let current = state.mvcc.read().current();
         while let Some(entry) = waiting.first_entry()
             && *entry.key() <= current
         {
             for arrived in entry.remove() {
-                // Nobody may be waiting any longer.
+                // The waiter may have given up.
                 let _ = arrived.send(());
             }
         }

@@ -1,7 +1,7 @@
-//! A client of one etcd: several members, one connection at a time, the next member when one does not answer.
+//! An etcd client: several members, one connection at a time, and the next member if one does not answer.
 //!
-//! Calls that find no connection wait for one, up to their time; whether a call that failed may be sent again is the
-//! caller's to say, because only the caller knows what it means to do a thing twice.
+//! A call without a connection waits for one until its timeout. The caller decides whether a failed call may be sent
+//! again, because only the caller knows whether it is idempotent.
 
 use std::io;
 use std::sync::Arc;
@@ -26,29 +26,29 @@ use super::messages::{
 use super::tls;
 use crate::OpenError;
 
-/// How long a call may take, with the search for a member that answers. etcd itself gives up after 7 s.
+/// The timeout of a call, including the search for a working member. etcd's own is 7 s.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long one member may take to accept a connection.
+/// The timeout for connecting to one member.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// A connection is asked whether it is alive after so long without a word, and given up after as long again.
+/// A connection is pinged after this long without traffic, and closed if no answer comes for as long again.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
-/// The pause after all members were tried: doubled with every round, with jitter.
+/// The backoff after all members were tried: doubled with every round, with jitter.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// What may be under way unread: a watch that catches up must not wait for every frame.
+/// The flow control windows: a watch that catches up must not wait for every frame.
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
-/// What may be done about a call that failed on the way.
+/// The retry policy of a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {
-    /// It changes nothing: ask again, whatever became of the first one.
+    /// The call is read-only or idempotent: retry in any case.
     Always,
-    /// Only if nobody has begun to do it.
+    /// Retry only if no member has started it.
     IfUntried,
 }
 
-/// The way to etcd. Clones share it.
+/// An etcd client. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     inner: Arc<Inner>,
@@ -73,18 +73,18 @@ struct Endpoint {
 #[derive(Debug)]
 struct Current {
     connection: Option<Connection>,
-    /// Which member is tried next.
+    /// The index of the member to try next.
     next: usize,
     pause: Duration,
 }
 
 impl Client {
-    /// A client that has not connected yet.
+    /// Creates a client without connecting.
     pub(crate) fn new(options: EtcdOptions) -> Result<Self, OpenError> {
         let endpoints: Result<Vec<_>, _> = options.servers.iter().map(|text| Endpoint::parse(text)).collect();
         let endpoints = endpoints?;
         if endpoints.is_empty() {
-            return Err(OpenError::etcd("no server is named"));
+            return Err(OpenError::etcd("no server is given"));
         }
         if endpoints.iter().any(|endpoint| endpoint.is_tls) {
             tls::config(&options).map_err(OpenError::etcd)?;
@@ -111,7 +111,7 @@ impl Client {
         self.call("/etcdserverpb.KV/Txn", request, repeat).await
     }
 
-    /// A lease nobody uses goes by itself, so a second one does no harm.
+    /// An unused lease expires, so a retry that grants a second one does no harm.
     pub(crate) async fn grant(&self, request: &LeaseGrantRequest) -> Result<LeaseGrantResponse, CallError> {
         self.call("/etcdserverpb.Lease/LeaseGrant", request, Repeat::Always)
             .await
@@ -124,20 +124,20 @@ impl Client {
         done.map(drop)
     }
 
-    /// Begins a watch. What it says, or that it is broken, comes out of the answers.
+    /// Starts a watch. Its events, or its end, come out of the answers.
     pub(crate) async fn watch(&self, create: WatchCreateRequest) -> Result<Answers, CallError> {
         let request = WatchRequest { create: Some(create) };
         let connection = self.connection().await?;
         let begun = connection.stream("/etcdserverpb.Watch/Watch", &request);
         let begun = timeout(CALL_TIMEOUT, begun).await;
-        let begun = begun.unwrap_or_else(|_| Err(connection.lost("the watch did not begin in time")));
+        let begun = begun.unwrap_or_else(|_| Err(connection.lost("the watch did not start in time")));
         if begun.is_err() {
             self.leave(&connection).await;
         }
         begun
     }
 
-    /// Gives a connection up: the next call tries the next member.
+    /// Abandons a connection: the next call tries the next member.
     pub(crate) async fn leave(&self, connection: &Connection) {
         let mut current = self.inner.current.lock().await;
         let is_current = current
@@ -171,7 +171,7 @@ impl Client {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(error)) => error,
                 Err(_) => match (repeat, last.take()) {
-                    // What went wrong before says more.
+                    // The earlier error says more.
                     (Repeat::Always, Some(last)) => last,
                     _ => connection.lost("there was no answer in time"),
                 },
@@ -187,7 +187,7 @@ impl Client {
                 return Err(error);
             }
             last = Some(error);
-            // A member may say at once that it has no leader, for as long as the others look for one.
+            // A member without a leader answers at once, for as long as the election lasts.
             let pause = tokio::time::sleep(FIRST_PAUSE.mul_f64(0.5 + fastrand::f64()));
             let _ = timeout_at(deadline, pause).await;
         }
@@ -200,8 +200,8 @@ impl Client {
         }
     }
 
-    /// The connection there is, or a new one: every member is tried once. Fails after a pause, so that a caller who tries
-    /// again does not do so at once.
+    /// The current connection, or a new one; tries every member once. It fails after a pause, so that retries do not
+    /// spin.
     async fn connection(&self) -> Result<Connection, CallError> {
         let mut current = self.inner.current.lock().await;
         if let Some(connection) = &current.connection
@@ -268,7 +268,7 @@ async fn handshake(
         .handshake(TokioIo::new(io))
         .await?;
     let (end, ended) = watch::channel(None);
-    // Ends with the last sender, or with the connection; whoever waits for an answer hears why.
+    // Ends with the last sender or with the connection. Waiting calls get the reason.
     tokio::spawn(async move {
         if let Err(error) = connection.await {
             end.send_replace(Some(chain(&error)));
@@ -280,21 +280,21 @@ async fn handshake(
 impl Endpoint {
     fn parse(text: &str) -> Result<Self, OpenError> {
         let bad = |why: &str| OpenError::etcd(format!("server {text:?} {why}"));
-        let uri: Uri = text.parse().map_err(|_| bad("is no address"))?;
+        let uri: Uri = text.parse().map_err(|_| bad("is not an address"))?;
         let is_tls = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
-            _ => return Err(bad("begins with neither http:// nor https://")),
+            _ => return Err(bad("starts with neither http:// nor https://")),
         };
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
             return Err(bad("has a path"));
         }
         let host = uri.host().filter(|host| !host.is_empty());
-        let host = host.ok_or_else(|| bad("names no host"))?;
+        let host = host.ok_or_else(|| bad("has no host"))?;
         let port = uri.port_u16().unwrap_or(2379);
         Ok(Self {
             text: format!("{}://{host}:{port}", if is_tls { "https" } else { "http" }).into(),
-            // An IPv6 address is written in brackets, and looked up without.
+            // An IPv6 address has brackets in a URL, but not in a lookup.
             host: host.trim_matches(['[', ']']).to_owned(),
             port,
             is_tls,
@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_checked_before_anything_is_sent() {
+    fn addresses_are_validated_before_connecting() {
         let check = |text: &str, expected: Result<&str, &str>| {
             let parsed = Endpoint::parse(text).map(|endpoint| endpoint.text.to_string());
             let parsed = parsed.map_err(|error| error.to_string());
@@ -318,12 +318,12 @@ mod tests {
         check("https://[::1]:1", Ok("https://[::1]:1"));
         check(
             "127.0.0.1:2379",
-            Err("cannot use etcd: server \"127.0.0.1:2379\" begins with neither http:// nor https://"),
+            Err("cannot use etcd: server \"127.0.0.1:2379\" starts with neither http:// nor https://"),
         );
         check(
             "http://a/b",
             Err("cannot use etcd: server \"http://a/b\" has a path"),
         );
-        check("", Err("cannot use etcd: server \"\" is no address"));
+        check("", Err("cannot use etcd: server \"\" is not an address"));
     }
 }

@@ -1,8 +1,8 @@
-//! What is forgotten, here and in etcd.
+//! Compaction, in memory and in etcd.
 //!
-//! Here, what is older than the store keeps. In etcd, every so often, what was there one interval ago: of all servers
-//! that share an etcd one does it, namely whoever is first to raise the version of a key that they all know. That key and
-//! this way are kube-apiserver's, so that both can share an etcd without one taking the other's history away.
+//! In memory, history beyond the store's retention is dropped. etcd is compacted periodically at the revision of one
+//! interval ago. One of the servers that share an etcd does it: the first to increment the version of a well-known key.
+//! Key and protocol are kube-apiserver's, so both can share an etcd without compacting each other's history.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,19 +19,19 @@ use super::shared::Shared;
 use crate::maintenance::sleep_until;
 use crate::{EngineError, Revision, WriteError};
 
-/// The key whose version counts compactions. It is outside of any prefix, as history is.
+/// The key whose version counts compactions. It is outside of any prefix, since history is shared too.
 const KEY: &[u8] = b"compact_rev_key";
 
-/// Where the last round left off.
+/// The state after the last round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
-    /// How often the key was written.
+    /// The version of the key.
     version: i64,
-    /// What was the newest revision then.
+    /// The newest revision at that time.
     revision: i64,
 }
 
-/// Forgets what is too old here, until the store is closed.
+/// Drops old history from memory, until the store is closed.
 pub(crate) async fn drop_old_history(shared: Arc<Shared>) {
     let state = &shared.state;
     let mut due = state.due.subscribe();
@@ -49,12 +49,13 @@ pub(crate) async fn drop_old_history(shared: Arc<Shared>) {
     }
 }
 
-/// Takes part in compacting etcd, until the store is closed.
+/// Takes part in the compaction of etcd, until the store is closed.
 pub(crate) async fn compact_etcd(shared: Arc<Shared>, freshness: Arc<Freshness>, interval: Duration) {
     let mut round = Round::default();
     loop {
         tokio::time::sleep(interval).await;
-        // If nothing happens to our keys, the watch stays behind what is about to be forgotten, and could not be resumed.
+        // Without changes of our keys the watch lags behind the revision to compact, and could not be resumed. So
+        // refresh first.
         let compacted = match freshness.refresh(&shared).await {
             Ok(()) => compact_once(&shared, round)
                 .await
@@ -72,7 +73,7 @@ async fn compact_once(shared: &Shared, last: Round) -> Result<Round, CallError> 
     let response = shared.client.txn(&raise(last), Repeat::IfUntried).await?;
     let now = response.header.unwrap_or_default().revision;
     if !response.succeeded {
-        // Somebody else was first; the key says how far they went.
+        // Another server was first; the key has its revision.
         let found = response.responses.into_iter().find_map(|step| step.response);
         let found = found.and_then(|Response::Range(range)| range.kvs.into_iter().next());
         let found = found.unwrap_or_default();
@@ -94,7 +95,7 @@ async fn compact_once(shared: &Shared, last: Round) -> Result<Round, CallError> 
     })
 }
 
-/// Raises the key's version, if it is the last one; else reads it.
+/// Increments the key's version if it is still the last known one; otherwise reads it.
 fn raise(last: Round) -> TxnRequest {
     let compare = Compare {
         result: 0,
@@ -123,13 +124,13 @@ fn raise(last: Round) -> TxnRequest {
     }
 }
 
-/// Compacts etcd, then forgets the same here.
+/// Compacts etcd, then the copy in memory.
 async fn compact(shared: &Shared, at: Revision) -> Result<(), CallError> {
     let request = CompactionRequest {
         revision: at.get() as i64,
     };
     match shared.client.compact(&request).await {
-        // It may be this call that has done so, if its answer was lost and it was sent again.
+        // Possibly by this very call, if its answer was lost and it was retried.
         Err(error) if error.is_compacted() => {}
         done => done?,
     }
@@ -137,7 +138,7 @@ async fn compact(shared: &Shared, at: Revision) -> Result<(), CallError> {
     Ok(())
 }
 
-/// Compacts because a user says so.
+/// Compacts on request.
 pub(crate) async fn compact_now(shared: &Shared, at: Revision) -> Result<Revision, WriteError> {
     match compact(shared, at).await {
         Err(error) if error.is_future() => Err(WriteError::Future {

@@ -1,29 +1,29 @@
-//! What can go wrong between a store and etcd, and whether the request may have been done all the same.
+//! Errors of calls to etcd, and whether the request may have been applied.
 
 use std::sync::Arc;
 
 use crate::Revision;
 
-/// Why a call has no answer. Every text names the member.
+/// The error of a call. Every text names the member.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum CallError {
-    /// Nothing of the request left this process.
+    /// The request was not sent.
     #[error("etcd at {endpoint}: {why}")]
     NotSent { endpoint: Arc<str>, why: String },
-    /// The request was sent, or may have been, and what became of it is not known.
+    /// The request was or may have been sent, and its outcome is unknown.
     #[error("etcd at {endpoint}: {why}")]
     Lost { endpoint: Arc<str>, why: String },
-    /// etcd has answered that it will not, or could not.
+    /// etcd answered with an error.
     #[error("etcd at {endpoint}: {message}")]
     Status {
         endpoint: Arc<str>,
         code: Code,
         message: String,
     },
-    /// What answers is not the etcd that is followed. It may have done what it was asked.
+    /// The answer is from another etcd than the one followed. It may have applied the request.
     #[error(
         "etcd is at revision {found} of cluster {found_cluster:x}, not at {known} of cluster {known_cluster:x} or later: \
-         it was put back to an earlier state, or is another one; start this server anew"
+         it was restored to an earlier state, or is another cluster; restart this server"
     )]
     OtherEtcd {
         known_cluster: u64,
@@ -33,16 +33,16 @@ pub(crate) enum CallError {
     },
 }
 
-/// The codes of gRPC, as far as they differ in what to do.
+/// The gRPC codes that need different handling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// The revision is compacted, or has not happened.
+    /// The revision is compacted, or does not exist yet.
     OutOfRange,
-    /// A member that cannot do anything now, for want of a leader for instance; another one may.
+    /// The member is temporarily unavailable, for example without a leader; another one may work.
     Unavailable,
-    /// A refusal that comes before anything is done.
+    /// Refused before anything was applied.
     Refused,
-    /// Anything else: it may have been done.
+    /// Any other code: the request may have been applied.
     Open,
 }
 
@@ -51,7 +51,8 @@ impl Code {
         match number {
             "11" => Self::OutOfRange,
             "14" => Self::Unavailable,
-            // Bad argument, not found, exists, no right, no room, precondition, not implemented, not authenticated.
+            // Invalid argument, not found, already exists, permission denied, resource exhausted, failed
+            // precondition, unimplemented, unauthenticated.
             "3" | "5" | "6" | "7" | "8" | "9" | "12" | "16" => Self::Refused,
             _ => Self::Open,
         }
@@ -59,7 +60,7 @@ impl Code {
 }
 
 impl CallError {
-    /// Whether etcd certainly did nothing.
+    /// True if etcd certainly applied nothing.
     pub(crate) fn is_certain(&self) -> bool {
         match self {
             Self::Status { code, .. } => {
@@ -69,8 +70,8 @@ impl CallError {
         }
     }
 
-    /// Whether nobody has begun to do it, so that it may be sent again: it never left, or a member without a leader, which
-    /// looks for one before anything else, has sent it back.
+    /// True if no member has started the request, so that it may be sent again: it was never sent, or a member without
+    /// a leader, which checks for one first, rejected it.
     pub(crate) fn is_untried(&self) -> bool {
         match self {
             Self::NotSent { .. } => true,
@@ -79,7 +80,7 @@ impl CallError {
         }
     }
 
-    /// Whether another member, or the same one a moment later, may do better.
+    /// True for a transient error: another member, or a retry, may succeed.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::NotSent { .. } | Self::Lost { .. } => true,
@@ -88,18 +89,18 @@ impl CallError {
         }
     }
 
-    /// Whether the history asked for is gone.
+    /// True if the requested history was compacted.
     pub(crate) fn is_compacted(&self) -> bool {
         self.is_out_of_range("compacted")
     }
 
-    /// Whether the revision asked for has not happened.
+    /// True if the requested revision does not exist yet.
     pub(crate) fn is_future(&self) -> bool {
         self.is_out_of_range("future")
     }
 
     fn is_out_of_range(&self, word: &str) -> bool {
-        // One code for both; the texts are etcd's own and tested by everybody's clients.
+        // Both have the same code. etcd's texts tell them apart; other clients depend on them too.
         matches!(self, Self::Status { code: Code::OutOfRange, message, .. } if message.contains(word))
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! watch ─▶ whole revisions ─▶ visible to readers and feeds ─▶ writers and readers who wait for them
-//!   │ cut       ▶ a new watch after the last revision that is visible: nothing twice, nothing left out
-//!   │ compacted ▶ all keys are read anew; feeds are told that history was lost, so that their readers read anew too
-//!   └ went back ▶ this is not the etcd we knew: the store closes
+//!   │ cut       ▶ a new watch after the last visible revision: nothing twice, nothing lost
+//!   │ compacted ▶ all keys are listed again; feeds report lost history, so that their readers list again too
+//!   └ went back ▶ this is another etcd: the store closes
 //! ```
 
 use std::collections::HashMap;
@@ -23,48 +23,48 @@ use crate::mvcc::Mvcc;
 use crate::transform::Seal;
 use crate::{Key, Revision};
 
-/// The pause before a broken watch is begun anew: doubled until one tells something, with jitter. Finding another member
-/// has pauses of its own.
+/// The backoff before a broken watch is restarted: doubled until an event arrives, with jitter. Finding another member
+/// has its own backoff.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-/// A fraction of what a reader waits for the watch.
+/// A fraction of the time that a reader waits for the watch.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Why a watch cannot go on.
+/// The reason a watch ended.
 #[derive(Debug, thiserror::Error)]
 enum Broken {
     #[error(transparent)]
     Call(#[from] CallError),
     #[error("etcd has ended the watch: {0}")]
     Canceled(String),
-    #[error("etcd has compacted what the watch had not told yet")]
+    #[error("etcd has compacted changes that the watch had not delivered")]
     Compacted,
-    #[error("what the watch tells of {key} contradicts what it told before")]
+    #[error("an event of {key} contradicts earlier ones")]
     Contradiction { key: Key },
 }
 
-/// What is known of how the watch does.
+/// The health of the watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Health {
-    /// It tells what happens, or has only just begun.
+    /// It delivers events, or has only just started.
     Well,
-    /// It has told nothing since it broke.
+    /// It has delivered nothing since it broke.
     Broken {
-        /// The pause before it is begun anew.
+        /// The backoff before it is restarted.
         pause: Duration,
     },
 }
 
 impl Health {
-    /// The watch tells something.
-    fn tells(&mut self) {
+    /// Records that the watch delivers.
+    fn recovered(&mut self) {
         if *self != Self::Well {
-            tracing::info!("the watch of etcd goes on");
+            tracing::info!("the etcd watch has recovered");
             *self = Self::Well;
         }
     }
 
-    /// The watch is broken. Whether that is news; if it goes on like this, a log need not say so each time.
-    fn breaks(&mut self) -> bool {
+    /// Records that the watch broke. Returns true the first time, so that a log need not repeat it.
+    fn broke(&mut self) -> bool {
         let (is_news, pause) = match *self {
             Self::Well => (true, FIRST_PAUSE),
             Self::Broken { pause } => (false, (2 * pause).min(LONGEST_PAUSE)),
@@ -73,7 +73,7 @@ impl Health {
         is_news
     }
 
-    /// Waits before the watch is begun anew.
+    /// Waits before the watch is restarted.
     async fn pause(&self) {
         if let Self::Broken { pause } = self {
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
@@ -81,7 +81,7 @@ impl Health {
     }
 }
 
-/// Follows until the store is closed.
+/// Follows etcd until the store is closed.
 pub(crate) async fn run(shared: Arc<Shared>) {
     let mut health = Health::Well;
     loop {
@@ -89,11 +89,11 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             Ok(never) => match never {},
             Err(broken) => broken,
         };
-        let is_news = health.breaks();
+        let is_news = health.broke();
         let mended = match &broken {
             Broken::Compacted | Broken::Contradiction { .. } => {
-                tracing::error!("{broken}: reading everything anew");
-                read_anew(&shared).await.map_err(Broken::Call)
+                tracing::error!("{broken}: listing all keys again");
+                list_again(&shared).await.map_err(Broken::Call)
             }
             Broken::Call(_) | Broken::Canceled(_) => Err(broken),
         };
@@ -103,21 +103,21 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                 tracing::error!("{broken}");
                 return shared.fail(broken.to_string());
             }
-            Err(broken) if is_news => tracing::warn!("the watch of etcd is begun anew: {broken}"),
-            Err(broken) => tracing::debug!("the watch of etcd is begun anew: {broken}"),
+            Err(broken) if is_news => tracing::warn!("restarting the etcd watch: {broken}"),
+            Err(broken) => tracing::debug!("restarting the etcd watch: {broken}"),
         }
         health.pause().await;
     }
 }
 
-async fn read_anew(shared: &Shared) -> Result<(), CallError> {
+async fn list_again(shared: &Shared) -> Result<(), CallError> {
     let mvcc = load(&shared.client, &shared.keys, &shared.values, shared.origin(), 0).await?;
     shared.state.replace(mvcc);
-    shared.arrivals.tell(&shared.state);
+    shared.arrivals.wake(&shared.state);
     Ok(())
 }
 
-/// Follows until something breaks.
+/// Follows etcd until the watch broke.
 async fn follow(shared: &Shared, health: &mut Health) -> Result<Infallible, Broken> {
     let known = shared.origin().revision;
     shared.newest_revision().await?;
@@ -133,10 +133,10 @@ async fn follow(shared: &Shared, health: &mut Health) -> Result<Infallible, Brok
     shared.note_watch();
     let broken = take_all(shared, &mut answers, health).await;
     if shared.watched_for() >= LONGEST_PAUSE {
-        // It was well, and there was nothing to tell.
+        // The watch was healthy; there was nothing to deliver.
         *health = Health::Well;
     }
-    // Another member may do better.
+    // Another member may work better.
     shared.client.leave(&answers.connection).await;
     broken
 }
@@ -147,16 +147,16 @@ async fn take_all(shared: &Shared, answers: &mut Answers, health: &mut Health) -
         let Some(response) = answers.next::<WatchResponse>().await? else {
             return Err(Broken::Canceled("the stream ended".to_owned()));
         };
-        // That a watch was created says nothing of whether it will last.
-        let tells = !response.created;
+        // The confirmation that a watch was created does not prove that it works.
+        let recovered = !response.created;
         take(shared, response, &mut pieces)?;
-        if tells {
-            health.tells();
+        if recovered {
+            health.recovered();
         }
     }
 }
 
-/// Takes one response in. Events of a revision that is not complete stay in `pieces`.
+/// Applies one response. Events of an incomplete revision stay in `pieces`.
 fn take(shared: &Shared, response: WatchResponse, pieces: &mut Vec<Event>) -> Result<(), Broken> {
     if response.compact_revision > 0 {
         return Err(Broken::Compacted);
@@ -166,7 +166,7 @@ fn take(shared: &Shared, response: WatchResponse, pieces: &mut Vec<Event>) -> Re
     }
     let is_progress = response.events.is_empty() && pieces.is_empty() && !response.fragment;
     if response.created {
-        // Says how far the member is, not how far the watch is.
+        // A progress notification: the revision of the member, not of the watch.
         return Ok(());
     }
     pieces.extend(response.events);
@@ -178,11 +178,11 @@ fn take(shared: &Shared, response: WatchResponse, pieces: &mut Vec<Event>) -> Re
     if reached > shared.state.mvcc.read().current() {
         shared.state.advance(reached);
     }
-    shared.arrivals.tell(&shared.state);
+    shared.arrivals.wake(&shared.state);
     Ok(())
 }
 
-/// Takes out all events but those of a last revision that goes on in the next piece.
+/// Takes out all events except those of a last revision that continues in the next fragment.
 fn whole_revisions(pieces: &mut Vec<Event>, goes_on: bool) -> Vec<Event> {
     let revision_of = |event: &Event| event.kv.as_ref().map_or(0, |kv| kv.mod_revision);
     let kept = match (goes_on, pieces.last().map(revision_of)) {
@@ -193,7 +193,7 @@ fn whole_revisions(pieces: &mut Vec<Event>, goes_on: bool) -> Vec<Event> {
     std::mem::replace(pieces, rest)
 }
 
-/// Makes events visible. Returns the revision of the last, also if it was of no key of the store.
+/// Makes events visible. Returns the revision of the last one, even if its key is not the store's.
 fn publish(shared: &Shared, events: Vec<Event>) -> Result<Revision, Broken> {
     let now = shared.state.clock.now();
     let mut reached = Revision::ZERO;
@@ -224,8 +224,8 @@ fn record(key: Key, kv: KeyValue, is_deletion: bool, now: u64) -> Record {
     }
 }
 
-/// Gives deletions the revision that created what they delete, which etcd does not tell, and sees that every event
-/// follows from what is known: a key that comes was not there, one that changes or goes was.
+/// Adds the create revision to deletions, which etcd does not send, and checks that every event follows from the known
+/// state: a created key did not exist, a changed or deleted one did.
 fn complete(mvcc: &Mvcc, records: &mut [Record]) -> Result<(), Broken> {
     let mut created: HashMap<Key, Option<Revision>> = HashMap::new();
     for record in records {
@@ -257,19 +257,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_until_the_watch_tells_something_and_only_the_first_is_news() {
+    fn backoff_grows_until_an_event_arrives_and_only_the_first_failure_is_news() {
         let mut health = Health::Well;
-        let mut breaks = || {
-            let is_news = health.breaks();
+        let mut broke = || {
+            let is_news = health.broke();
             (is_news, health)
         };
         let pause = |pause| Health::Broken { pause };
-        assert_eq!(breaks(), (true, pause(FIRST_PAUSE)));
-        assert_eq!(breaks(), (false, pause(2 * FIRST_PAUSE)));
-        let last = (0..20).map(|_| breaks()).last();
+        assert_eq!(broke(), (true, pause(FIRST_PAUSE)));
+        assert_eq!(broke(), (false, pause(2 * FIRST_PAUSE)));
+        let last = (0..20).map(|_| broke()).last();
         assert_eq!(last, Some((false, pause(LONGEST_PAUSE))));
-        health.tells();
-        assert!(health.breaks());
+        health.recovered();
+        assert!(health.broke());
         assert_eq!(health, pause(FIRST_PAUSE));
     }
 
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn revisions_are_shown_whole() {
+    fn revisions_become_visible_as_a_whole() {
         let check = |pieces: &[i64], goes_on: bool, whole: usize| {
             let mut pieces: Vec<_> = pieces.iter().map(|&revision| event(revision)).collect();
             let count = pieces.len();
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_that_has_left_something_out_is_found_out() {
+    fn a_lost_event_is_detected() {
         let mut mvcc = Mvcc::new();
         mvcc.apply(change("a", 2, 2, Some("x")));
         let check = |records: &[Record], follows: bool| {
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn deletions_know_when_the_key_was_created() {
+    fn deletions_have_the_create_revision_of_their_key() {
         let mut mvcc = Mvcc::new();
         mvcc.apply(change("a", 2, 2, Some("x")));
         let mut records = [change("a", 5, 0, None)];

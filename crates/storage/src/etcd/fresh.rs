@@ -1,11 +1,11 @@
-//! Reads that must show the latest: etcd is asked how far it is, and the copy in memory is waited for.
+//! Consistent reads: asks etcd for its revision, and waits until the copy in memory has reached it.
 //!
-//! Everybody who comes while etcd is being asked waits for the next answer, since that one may have been given before
-//! they came; so there is one question at a time, however many readers there are.
+//! A reader that arrives during a request waits for the next one, since the answer in flight may predate it. So there
+//! is one request at a time, however many readers there are.
 //!
-//! etcd counts for all its users. If it is ahead of us because of keys that are not ours, the watch has nothing to tell;
-//! then the fence is written, which the watch does tell. (etcd can be asked for the progress of a watch as well, but
-//! until 3.4.25 and 3.5.8 it may answer before it has told everything.)
+//! etcd counts the writes of all its users. If it is ahead because of foreign keys, the watch delivers nothing; then
+//! the fence key is written, which the watch does deliver. (etcd can be asked for the progress of a watch, but before
+//! 3.4.25 and 3.5.8 it may answer before it has delivered all events.)
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,12 +22,12 @@ use super::messages::{PutRequest, Request, RequestOp, TxnRequest};
 use super::shared::Shared;
 use crate::{ReadError, Revision};
 
-/// How long the watch may take to tell what has happened, before that is taken for something that is not ours.
+/// The time the watch may take before the missing revisions are assumed to be of foreign keys.
 const FENCE_AFTER: Duration = Duration::from_millis(20);
-/// A new watch may take longer: etcd looks every 100 ms after those that have something to catch up with.
+/// The same for a new watch, which may take longer: etcd serves watches that catch up every 100 ms.
 const LATE_START: Duration = Duration::from_millis(300);
 
-/// The readers who wait.
+/// The waiting readers.
 #[derive(Debug, Default)]
 pub(crate) struct Freshness(Mutex<Readers>);
 
@@ -38,7 +38,7 @@ struct Readers {
 }
 
 impl Freshness {
-    /// Waits until everything is visible that was acknowledged, by anybody, before this was called.
+    /// Waits until every write that anyone acknowledged before the call is visible.
     pub(crate) async fn refresh(self: &Arc<Self>, shared: &Arc<Shared>) -> Result<(), ReadError> {
         shared.state.open()?;
         let (answer, answered) = oneshot::channel();
@@ -53,12 +53,12 @@ impl Freshness {
         answered.await.unwrap_or(Err(ReadError::Closed))
     }
 
-    /// Asks for as long as somebody wants to know.
+    /// Asks etcd as long as there are waiting readers.
     async fn ask(self: Arc<Self>, shared: Arc<Shared>) {
         while let Some(readers) = self.take() {
             let answer = catch_up(&shared).await;
             for reader in readers {
-                // It may have lost its patience.
+                // The reader may have given up.
                 let _ = reader.send(answer.clone());
             }
         }

@@ -1,8 +1,8 @@
-//! gRPC over one HTTP/2 connection: one message and its answer, or one message and a stream of answers.
+//! gRPC over one HTTP/2 connection: unary calls, and calls with a stream of answers.
 //!
-//! That is all a store asks of etcd, and it is little more than hyper does already. tonic's client would bring ten
-//! further crates, for channels that hide which endpoint failed and whether a request was sent: that is what decides here
-//! whether it may be sent again.
+//! A store needs no more of etcd, and it is little more than hyper does already. tonic's client would add ten crates,
+//! and its channels hide which endpoint failed and whether a request was sent. That decides whether a request may be
+//! retried.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -21,11 +21,11 @@ use tokio::time::timeout;
 
 use super::error::{CallError, Code};
 
-/// The longest message taken: a page of the first read, were all its values as large as etcd takes them.
+/// The largest message: a page of the initial list with values of the largest size etcd accepts.
 const MAX_MESSAGE_BYTES: usize = 512 << 20;
-/// How long a broken call waits to hear what has broken its connection.
+/// The time a failed call waits for the reason its connection ended.
 const REASON_PATIENCE: Duration = Duration::from_millis(50);
-/// A byte that says whether the message is compressed, which ours never are, and four for its length.
+/// The gRPC message prefix: a compression flag, which is never set, and a four-byte length.
 const PREFIX_BYTES: usize = 5;
 
 /// A connection to one member. Clones share it.
@@ -34,7 +34,7 @@ pub(crate) struct Connection {
     pub(crate) sender: SendRequest<RequestBody>,
     /// `https://host:port`.
     pub(crate) endpoint: Arc<str>,
-    /// Why the connection has ended, once it has.
+    /// The reason the connection ended, once it has.
     ended: watch::Receiver<Option<String>>,
 }
 
@@ -51,7 +51,7 @@ impl Connection {
         }
     }
 
-    /// Whether this is the same connection.
+    /// True for the same connection.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.ended.same_channel(&other.ended)
     }
@@ -66,14 +66,14 @@ impl Connection {
         let Some(answer) = answers.next().await? else {
             return Err(self.lost("there was no answer"));
         };
-        // What comes after the answer is its status.
+        // The status follows the answer.
         match answers.next::<A>().await? {
             None => Ok(answer),
             Some(_) => Err(self.lost("there was a second answer")),
         }
     }
 
-    /// Sends one message and gives the answers out as they come, until they are dropped.
+    /// Sends one message and returns the stream of answers, until it is dropped.
     pub(crate) async fn stream<Q: Message>(&self, path: &str, message: &Q) -> Result<Answers, CallError> {
         let (keep_open, open) = oneshot::channel();
         let mut answers = self.call(path, message, Some(open)).await?;
@@ -95,7 +95,7 @@ impl Connection {
             .header("content-type", "application/grpc")
             .header("te", "trailers")
             .header("user-agent", concat!("watchkeeper/", env!("CARGO_PKG_VERSION")))
-            // A member that has lost its leader says so instead of waiting for it.
+            // A member without a leader then answers with an error instead of waiting for one.
             .header("hasleader", "true")
             .body(body)
             .map_err(|error| self.lost(error))?;
@@ -105,7 +105,7 @@ impl Connection {
         }
         match sender.try_send_request(request).await {
             Ok(response) => self.answers(response),
-            // hyper hands a request back that it has not begun to send.
+            // hyper returns a request that it has not started to send.
             Err(error) => match error.message().is_some() {
                 true => Err(self.not_sent(self.reason(error.error()).await)),
                 false => Err(self.lost(self.reason(error.error()).await)),
@@ -113,7 +113,7 @@ impl Connection {
         }
     }
 
-    /// What has ended the connection, such as a certificate that was not taken; else what the call itself has to say.
+    /// The reason the connection ended, such as a rejected certificate; otherwise the error of the call.
     async fn reason(&self, error: &(dyn Error + Sync)) -> String {
         let mut ended = self.ended.clone();
         let ended = timeout(REASON_PATIENCE, ended.wait_for(Option::is_some)).await;
@@ -128,7 +128,7 @@ impl Connection {
         if head.status != StatusCode::OK {
             return Err(self.lost(format!("HTTP {}", head.status)));
         }
-        // An error without any answer comes in the head.
+        // An error without an answer comes in the response headers.
         if head.headers.contains_key("grpc-status") {
             self.status(&head.headers)?;
         }
@@ -168,7 +168,7 @@ impl Connection {
     }
 }
 
-/// An error with what caused it.
+/// An error with its causes.
 pub(crate) fn chain(error: &(dyn Error + Sync)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -179,19 +179,19 @@ pub(crate) fn chain(error: &(dyn Error + Sync)) -> String {
     text
 }
 
-/// What etcd says to one request.
+/// The answers to one request.
 #[derive(Debug)]
 pub(crate) struct Answers {
     pub(crate) connection: Connection,
     body: Incoming,
-    /// What has come and is not a whole message yet.
+    /// Received bytes that are not a complete message yet.
     buffer: BytesMut,
-    /// The request ends when this goes.
+    /// The request ends when this is dropped.
     _keep_open: Option<oneshot::Sender<()>>,
 }
 
 impl Answers {
-    /// The next message; `None` at a good end.
+    /// The next message; `None` at a successful end.
     pub(crate) async fn next<A: Message + Default>(&mut self) -> Result<Option<A>, CallError> {
         loop {
             if let Some(message) = self.take()? {
@@ -212,7 +212,7 @@ impl Answers {
         }
     }
 
-    /// A whole message from the buffer.
+    /// Takes a complete message out of the buffer.
     fn take(&mut self) -> Result<Option<Bytes>, CallError> {
         let Some(mut prefix) = self.buffer.get(..PREFIX_BYTES) else {
             return Ok(None);
@@ -241,7 +241,7 @@ fn framed(message: &impl Message) -> Bytes {
     bytes.freeze()
 }
 
-/// Status texts have everything but plain ASCII as `%` and two digits.
+/// Decodes the percent-encoding of status texts.
 fn unescaped(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -262,7 +262,7 @@ fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// One message, after which the request ends, or stays open until the receiver hears.
+/// One message. Then the request ends, or stays open until the sender of `_keep_open` is dropped.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     message: Option<Bytes>,
@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn status_texts_are_read() {
+    fn status_texts_are_decoded() {
         for (sent, meant) in [
             ("plain", "plain"),
             ("caf%C3%A9%21", "caf\u{e9}!"),

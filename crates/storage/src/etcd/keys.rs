@@ -1,13 +1,13 @@
-//! How keys of the store and keys in etcd are made from each other.
+//! Maps keys of the store to keys in etcd and back.
 //!
-//! What all keys of the store begin with is replaced by the prefix: with `/registry/` and `/other/`,
-//! `/registry/pods/default/a` is `/other/pods/default/a`. One key below the prefix is no key of the store: the *fence*,
-//! which is written to have something to wait for.
+//! The common prefix of all keys of the store is replaced by the etcd prefix: with `/registry/` and `/other/`,
+//! `/registry/pods/default/a` becomes `/other/pods/default/a`. One key below the prefix is not a key of the store: the
+//! *fence*, which is written to have a revision to wait for.
 
 use super::EtcdOptions;
 use crate::Key;
 
-/// The fence, below the prefix.
+/// The fence, relative to the prefix.
 const FENCE: &str = "/watchkeeper-fence";
 
 /// The keys below one prefix.
@@ -17,14 +17,14 @@ pub(crate) struct Keys {
     replaces: String,
 }
 
-/// What a key in etcd is to the store.
+/// The meaning of a key in etcd.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// A key of the store.
     Key(Key),
     /// The fence.
     Fence,
-    /// No text, so somebody else's.
+    /// Not UTF-8, so not one of ours.
     Foreign,
 }
 
@@ -36,7 +36,7 @@ impl Keys {
         }
     }
 
-    /// The key in etcd; `None` for one that does not begin as all do.
+    /// The key in etcd; `None` if it lacks the common prefix.
     pub(crate) fn stored(&self, key: &str) -> Option<Vec<u8>> {
         let rest = key.strip_prefix(&self.replaces)?;
         Some(self.below(rest))
@@ -50,14 +50,14 @@ impl Keys {
         [self.prefix.as_bytes(), rest.as_bytes()].concat()
     }
 
-    /// The first key of all, and the first key beyond.
+    /// The first key, and the first key beyond the last.
     pub(crate) fn bounds(&self) -> (Vec<u8>, Vec<u8>) {
         let start = self.prefix.clone().into_bytes();
         let mut end = start.clone();
-        // No byte of a text is 0xff.
+        // UTF-8 has no byte 0xff.
         match end.last_mut() {
             Some(last) => *last += 1,
-            // What etcd takes for "all keys".
+            // etcd's notation for all keys.
             None => return (vec![0], vec![0]),
         }
         (start, end)
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_back_as_they_were() {
+    fn keys_survive_the_mapping_and_back() {
         for (prefix, replaces, key, stored) in [
             ("/registry/", "/registry/", "/registry/pods/a", "/registry/pods/a"),
             ("/other/", "/registry/", "/registry/pods/a", "/other/pods/a"),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_told_apart() {
+    fn foreign_keys_and_the_fence_are_recognized() {
         let keys = keys("/registry/", "/registry/");
         assert_eq!(keys.stored("/elsewhere"), None);
         assert_eq!(keys.meaning(&keys.fence()), Meaning::Fence);

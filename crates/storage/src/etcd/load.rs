@@ -1,7 +1,7 @@
-//! The first read of all keys, from which the watch goes on.
+//! The initial list of all keys, from which the watch continues.
 //!
-//! It reads the oldest state that etcd still has, within what the store keeps of history: what has happened since comes
-//! with the watch, as history, so that clients that were watching before a restart can go on where they were.
+//! It reads the oldest state that etcd still has, within the store's retention. The watch then delivers what happened
+//! since as history, so that clients that were watching before a restart can resume.
 
 use super::client::Client;
 use super::error::CallError;
@@ -14,20 +14,20 @@ use crate::model::Record;
 use crate::mvcc::Mvcc;
 use crate::transform::{Seal, Values};
 
-/// Keys per page: with the largest values etcd takes, a page is a message of 400 MB, and usually one of 1 MB.
+/// Keys per page. With values of the largest size that etcd accepts a page has 400 MB; usually it has 1 MB.
 const PAGE: i64 = 250;
 
-/// The etcd that a store is a copy of: the only one whose revisions mean something here.
+/// The etcd that a store follows: the only one whose revisions have a meaning here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// Which one it is.
+    /// The cluster ID.
     pub(crate) cluster: u64,
-    /// How far it was when it was last heard of. It never goes back.
+    /// The highest revision seen. It never goes back.
     pub(crate) revision: Revision,
 }
 
 impl Origin {
-    /// Asks who is there.
+    /// Asks etcd.
     pub(crate) async fn of(client: &Client, keys: &Keys) -> Result<Self, CallError> {
         let request = RangeRequest {
             key: keys.fence(),
@@ -37,7 +37,7 @@ impl Origin {
         Ok(Self::stated(client.range(&request).await?.header))
     }
 
-    /// Who an answer is from.
+    /// The origin of an answer.
     pub(crate) fn stated(header: Option<ResponseHeader>) -> Self {
         let header = header.unwrap_or_default();
         Self {
@@ -46,7 +46,7 @@ impl Origin {
         }
     }
 
-    /// Sees that an answer is from this one, which may have moved on. Returns how far it is.
+    /// Checks that an answer is from this etcd at this or a later revision. Returns its revision.
     pub(crate) fn check(&self, found: Self) -> Result<Revision, CallError> {
         if found.cluster == self.cluster && found.revision >= self.revision {
             return Ok(found.revision);
@@ -60,7 +60,7 @@ impl Origin {
     }
 }
 
-/// All keys of an etcd at the oldest revision there is, but not more than `max_history` revisions ago.
+/// Lists all keys at the oldest available revision, at most `max_history` revisions back.
 pub(crate) async fn load(
     client: &Client,
     keys: &Keys,
@@ -76,7 +76,7 @@ pub(crate) async fn load(
             loaded => return loaded,
         };
         match load_at(client, keys, values, origin, at).await {
-            // Somebody compacts at this very moment.
+            // Compacted in the meantime: try again.
             Err(error) if error.is_compacted() => {}
             loaded => return loaded,
         }
@@ -90,7 +90,7 @@ async fn load_at(
     origin: Origin,
     at: Revision,
 ) -> Result<Mvcc, CallError> {
-    // Nothing is ever written at the first revision: who has all since then has everything.
+    // No write ever has revision 1: a history that starts there is complete.
     let mut mvcc = Mvcc::recovering(if at == Revision::FIRST { Revision::ZERO } else { at });
     let (mut key, range_end) = keys.bounds();
     loop {
@@ -102,7 +102,7 @@ async fn load_at(
             count_only: false,
         };
         let RangeResponse { header, kvs, more } = client.range(&request).await?;
-        // Each page, because another one may be in its place by now.
+        // Checked for each page, because another etcd may have taken its place.
         origin.check(Origin::stated(header))?;
         let Some(last) = kvs.last() else { return Ok(mvcc) };
         key = [&last.key[..], &[0]].concat();
@@ -130,7 +130,7 @@ fn record(keys: &Keys, found: KeyValue) -> Option<Record> {
     })
 }
 
-/// Where history begins, if it does not reach back to `before`. etcd tells only watches.
+/// The compacted revision, if it is later than `before`. etcd reports it only to watches.
 async fn compacted_revision(client: &Client, keys: &Keys, before: Revision) -> Result<Revision, CallError> {
     let mut answers = client
         .watch(WatchCreateRequest {
@@ -147,7 +147,7 @@ async fn compacted_revision(client: &Client, keys: &Keys, before: Revision) -> R
     Ok(before)
 }
 
-/// etcd counts with signs; nothing it tells is below zero.
+/// Converts etcd's signed revisions, which are never negative.
 pub(crate) fn revision(number: i64) -> Revision {
     Revision::new(number.max(0) as u64)
 }
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_etcd_is_told_from_the_one_that_was_known() {
+    fn another_etcd_or_an_older_state_is_detected() {
         let origin = |cluster, revision| Origin {
             cluster,
             revision: Revision::new(revision),

@@ -1,17 +1,17 @@
-//! The messages of etcd's v3 API, as far as a store uses them.
+//! The messages of etcd's v3 API that a store uses.
 //!
-//! Written by hand from etcd's `rpc.proto` and `kv.proto`, so that no build needs a compiler for them: a message has the
-//! fields that are used here under their published numbers, and whatever else etcd sends is passed over.
+//! Written by hand from etcd's `rpc.proto` and `kv.proto`, so that the build needs no protoc. A message has only the
+//! fields used here, under their published numbers; others are ignored.
 
 use bytes::Bytes;
 use prost::{Message, Oneof};
 
-/// What every answer begins with.
+/// The header of every answer.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ResponseHeader {
     #[prost(uint64, tag = "1")]
     pub(crate) cluster_id: u64,
-    /// The store's revision when the request was done.
+    /// The store's revision when the request was processed.
     #[prost(int64, tag = "3")]
     pub(crate) revision: i64,
 }
@@ -25,10 +25,10 @@ pub(crate) struct KeyValue {
     pub(crate) create_revision: i64,
     #[prost(int64, tag = "3")]
     pub(crate) mod_revision: i64,
-    /// How often it was written since it was created.
+    /// The number of writes since it was created.
     #[prost(int64, tag = "4")]
     pub(crate) version: i64,
-    /// Memory of its own, not a slice of what came over the wire: it is kept for as long as the key has it.
+    /// An allocation of its own, not a slice of the received message: it lives as long as the key has this value.
     #[prost(bytes = "vec", tag = "5")]
     pub(crate) value: Vec<u8>,
 }
@@ -37,12 +37,12 @@ pub(crate) struct KeyValue {
 pub(crate) struct RangeRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub(crate) key: Vec<u8>,
-    /// The first key beyond; empty for one key alone.
+    /// The first key beyond the range; empty for a single key.
     #[prost(bytes = "vec", tag = "2")]
     pub(crate) range_end: Vec<u8>,
     #[prost(int64, tag = "3")]
     pub(crate) limit: i64,
-    /// 0 for the newest.
+    /// 0 for the latest.
     #[prost(int64, tag = "4")]
     pub(crate) revision: i64,
     #[prost(bool, tag = "9")]
@@ -82,7 +82,7 @@ pub(crate) struct RequestOp {
     pub(crate) request: Option<Request>,
 }
 
-/// One step of a transaction.
+/// One operation of a transaction.
 #[derive(Clone, PartialEq, Oneof)]
 pub(crate) enum Request {
     #[prost(message, tag = "1")]
@@ -99,14 +99,14 @@ pub(crate) struct ResponseOp {
     pub(crate) response: Option<Response>,
 }
 
-/// The answer to one step of a transaction. What puts and deletions answer is in the transaction's header as well.
+/// The answer to one operation. Those of puts and deletes are not used: the header has the revision.
 #[derive(Clone, PartialEq, Oneof)]
 pub(crate) enum Response {
     #[prost(message, tag = "1")]
     Range(RangeResponse),
 }
 
-/// A condition: a number of a key equals another, which is the only kind used here.
+/// A condition. Only equality is used here.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Compare {
     /// 0 is "equal".
@@ -120,7 +120,7 @@ pub(crate) struct Compare {
     pub(crate) value: Option<CompareValue>,
 }
 
-/// What is compared.
+/// The compared property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
 pub(crate) enum CompareTarget {
@@ -190,13 +190,13 @@ pub(crate) struct WatchCreateRequest {
     pub(crate) key: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
     pub(crate) range_end: Vec<u8>,
-    /// The first revision wanted.
+    /// The first revision to deliver.
     #[prost(int64, tag = "3")]
     pub(crate) start_revision: i64,
-    /// An idle watch is told from time to time how far it is.
+    /// Requests progress notifications while the watch is idle.
     #[prost(bool, tag = "4")]
     pub(crate) progress_notify: bool,
-    /// A long response may come in pieces.
+    /// Allows a large response to be split.
     #[prost(bool, tag = "8")]
     pub(crate) fragment: bool,
 }
@@ -209,12 +209,12 @@ pub(crate) struct WatchResponse {
     pub(crate) created: bool,
     #[prost(bool, tag = "4")]
     pub(crate) canceled: bool,
-    /// Where history begins, if the watch asked for less.
+    /// The compacted revision, if the watch asked for an earlier one.
     #[prost(int64, tag = "5")]
     pub(crate) compact_revision: i64,
     #[prost(string, tag = "6")]
     pub(crate) cancel_reason: String,
-    /// More of this response follows.
+    /// The response continues in the next message.
     #[prost(bool, tag = "7")]
     pub(crate) fragment: bool,
     #[prost(message, repeated, tag = "11")]
@@ -225,7 +225,7 @@ pub(crate) struct WatchResponse {
 pub(crate) struct Event {
     #[prost(enumeration = "EventType", tag = "1")]
     pub(crate) kind: i32,
-    /// The key as it is now; of a deleted one only its name and the revision of the deletion.
+    /// The new state of the key; for a deletion, only its name and the revision.
     #[prost(message, optional, tag = "2")]
     pub(crate) kv: Option<KeyValue>,
 }

@@ -1,34 +1,34 @@
-//! Where etcd is and how to speak to it.
+//! Addresses and credentials of etcd.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How a store finds its etcd. The names are those of kube-apiserver's flags.
+/// The connection of a store to etcd. The names are those of kube-apiserver's flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdOptions {
-    /// `http://host:port` or `https://host:port` of each member. Another one is tried when one does not answer.
+    /// `http://host:port` or `https://host:port` of each member. If one does not answer, the next is tried.
     pub servers: Vec<String>,
-    /// The authority that has signed the members' certificates, PEM; the system's if not given.
+    /// The CA of the members' certificates, PEM; the system's CAs by default.
     pub ca_file: Option<PathBuf>,
-    /// The certificate to show, PEM. Read anew for every connection, so that it can be renewed.
+    /// The client certificate, PEM. It is read for every connection, so it can be renewed.
     pub cert_file: Option<PathBuf>,
     /// The key of that certificate, PEM.
     pub key_file: Option<PathBuf>,
-    /// What all keys begin with in etcd. Nobody but servers of one cluster may write there.
+    /// The prefix of all keys in etcd. Only servers of one cluster may write below it.
     pub prefix: String,
-    /// What all keys of the store begin with: it is left out, and the prefix stands in its place.
+    /// The prefix of all keys in the store, which is replaced by `prefix`.
     pub replaces: String,
-    /// How often history is compacted. It reaches back for between one and two of these. Zero: never, somebody else does.
+    /// The compaction interval. History reaches back for one to two intervals. Zero disables compaction.
     pub compaction_interval: Duration,
 }
 
 impl EtcdOptions {
-    /// Where kube-apiserver keeps its keys.
+    /// kube-apiserver's prefix.
     pub const DEFAULT_PREFIX: &str = "/registry/";
-    /// 5 minutes, as kube-apiserver.
+    /// 5 minutes, as in kube-apiserver.
     pub const DEFAULT_COMPACTION_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
-    /// The etcd at these addresses, with nothing else said.
+    /// The etcd at these addresses, with defaults otherwise.
     pub fn at(servers: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             servers: servers.into_iter().map(Into::into).collect(),

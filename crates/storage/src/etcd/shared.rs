@@ -1,4 +1,4 @@
-//! What the parts of a store over etcd share.
+//! State shared by the tasks of a store over etcd.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) struct Shared {
     cluster: u64,
     pub(crate) keys: Keys,
     pub(crate) values: Values,
-    /// The copy in memory, which only `follow` changes.
+    /// The copy in memory. Only `follow` changes it.
     pub(crate) state: SharedState,
     pub(crate) arrivals: Arrivals,
     watched_since: Mutex<Instant>,
@@ -46,7 +46,7 @@ impl Shared {
         }
     }
 
-    /// The etcd that is followed, as far as it is visible here.
+    /// The etcd that is followed, at the visible revision.
     pub(crate) fn origin(&self) -> Origin {
         Origin {
             cluster: self.cluster,
@@ -54,35 +54,35 @@ impl Shared {
         }
     }
 
-    /// How far etcd was when this was asked, or later.
+    /// A revision of etcd that is at least that at the time of the call.
     pub(crate) async fn newest_revision(&self) -> Result<Revision, CallError> {
         let known = self.origin();
         known.check(Origin::of(&self.client, &self.keys).await?)
     }
 
-    /// A watch has begun.
+    /// Records that a watch has started.
     pub(crate) fn note_watch(&self) {
         *self.watched_since.lock() = Instant::now();
     }
 
-    /// How long the last watch has lasted.
+    /// The age of the current watch.
     pub(crate) fn watched_for(&self) -> Duration {
         self.watched_since.lock().elapsed()
     }
 
-    /// Ends the store for good.
+    /// Closes the store for good.
     pub(crate) fn fail(&self, why: String) {
         *self.failure.lock() = Some(why);
         self.state.note_failure();
         self.state.close();
     }
 
-    /// Why the store has ended by itself.
+    /// The reason the store closed itself.
     pub(crate) fn failure(&self) -> Option<String> {
         self.failure.lock().clone()
     }
 
-    /// Forgets what is beyond the limits of what is kept. etcd is not told: it has limits of its own.
+    /// Drops history beyond the retention from memory. etcd has its own limits.
     pub(crate) fn drop_excess_history(&self) {
         let excess = self.state.retention.overflow(&self.state.mvcc.read());
         if let Some(revision) = excess {

@@ -1,5 +1,5 @@
-//! TLS to etcd: whom to trust and which certificate to show. Files are read for every connection, because certificates
-//! are renewed under the same names.
+//! TLS to etcd: trusted CAs and the client certificate. Files are read for every connection, because certificates are
+//! renewed under the same names.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio_rustls::TlsConnector;
 
 use super::EtcdOptions;
 
-/// Why there can be no TLS.
+/// The error of a TLS configuration.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsError {
     #[error("cannot use {path}: {why}")]
@@ -24,7 +24,7 @@ pub(crate) enum TlsError {
     Unusable(#[from] rustls::Error),
 }
 
-/// What a new connection needs.
+/// The TLS configuration of a new connection.
 pub(crate) fn config(options: &EtcdOptions) -> Result<TlsConnector, TlsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider)

@@ -1,13 +1,13 @@
-//! Writes: one transaction each, which compares the key's revision and replaces it in one step.
+//! Writes: one transaction each, which compares the key's revision and replaces it.
 //!
-//! A write is answered when etcd has committed it and the watch has brought it back, so that its writer, and whoever the
-//! writer tells, reads it here. Nothing is batched: etcd makes one disk write of what comes together.
+//! A write is answered after etcd has committed it and the watch has delivered it, so that its writer, and whoever the
+//! writer informs, reads it here. Nothing is batched: etcd groups concurrent writes into one disk write.
 //!
-//! If the answer is lost on the way, what the watch tells decides. A change of the key from exactly the revision that was
-//! named to exactly the value that was sent is ours. A key that has moved on from that revision otherwise will never
-//! again compare equal, so the write has failed. Anything else is reported as unknown: it is neither repeated, because a
-//! create could then happen twice, nor called a failure, because it may be on its way yet. So is a write that another etcd
-//! has answered, which had no business to do so.
+//! If the answer is lost, the watch decides. A change of the key from exactly the expected revision to exactly the
+//! written value is this write. If the key has moved on from that revision otherwise, the comparison can never succeed
+//! again, so the write has failed. Any other outcome is reported as unknown: it is not retried, because a create could
+//! then happen twice, and not reported as a failure, because it may still be applied. A write that another etcd has
+//! answered is unknown too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +27,11 @@ use super::shared::Shared;
 use crate::transaction::Command;
 use crate::{Change, EngineError, Key, KeyValue, Revision, WriteError};
 
-/// How long a committed write waits for the watch to bring it back. Then it is answered all the same: it has happened,
-/// and a read of the latest state waits by itself.
+/// The time a committed write waits for the watch to deliver it. Then it is answered anyway: it has happened, and
+/// consistent reads wait on their own.
 const ECHO_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a write asks of its key.
+/// A write of one key.
 #[derive(Debug)]
 pub(crate) struct Write {
     key: Key,
@@ -43,7 +43,7 @@ pub(crate) struct Write {
 }
 
 impl Write {
-    /// `None` for what is no write of a key.
+    /// `None` for commands that do not write a key.
     pub(crate) fn of(command: Command) -> Option<Self> {
         match command {
             Command::Put {
@@ -67,7 +67,7 @@ impl Write {
         }
     }
 
-    /// Does it.
+    /// Runs the write.
     pub(crate) async fn run(
         self,
         shared: &Arc<Shared>,
@@ -85,7 +85,7 @@ impl Write {
             Err(error @ CallError::OtherEtcd { .. }) => Err(WriteError::Unknown(EngineError::new(error))),
             Err(error) if error.is_certain() => Err(self.refused(error)),
             Err(error) => {
-                // Whatever the outcome of this, the heart then knows more than before.
+                // Whatever the result, the core then knows more than before.
                 match freshness.refresh(shared).await {
                     Ok(()) => self.resolve(shared, known.revision, error),
                     Err(_) => Err(WriteError::Unknown(EngineError::new(error))),
@@ -110,7 +110,7 @@ impl Write {
                 lease: self.lease(shared).await?,
             }),
         };
-        // A key that is not there has revision 0, and none ever has revision 1.
+        // A missing key has revision 0, and no key has revision 1.
         let expected = self.expected.map_or(0, |expected| expected.get().max(1));
         let compare = Compare {
             result: 0,
@@ -131,10 +131,10 @@ impl Write {
         })
     }
 
-    /// A lease that takes the key away after its time; 0 if it may stay.
+    /// The lease that deletes the key after its TTL; 0 for none.
     ///
-    /// Each key has one of its own. Keys that share a lease go in one revision, and a client whose watch is cut between
-    /// two events of one revision has no way to ask for the second.
+    /// Each key has its own. Keys that share a lease are deleted in one revision, and a client whose watch is cut
+    /// between two events of one revision has no way to ask for the second.
     async fn lease(&self, shared: &Shared) -> Result<i64, WriteError> {
         let Some(ttl) = self.ttl else { return Ok(0) };
         let seconds = ttl.as_millis().div_ceil(1000).max(1);
@@ -170,7 +170,7 @@ impl Write {
         }
     }
 
-    /// Finds out what has become of a write that was sent after `before` was visible.
+    /// Determines the outcome of a write that was sent after `before` was visible.
     fn resolve(&self, shared: &Shared, before: Revision, error: CallError) -> Result<Revision, WriteError> {
         let mvcc = shared.state.mvcc.read();
         let has_all = mvcc.history().floor() <= before;
@@ -182,7 +182,7 @@ impl Write {
         let current = mvcc.latest(&self.key);
         let found = current.as_ref().map(|found| found.mod_revision);
         match self.expected {
-            // Revisions never come back.
+            // Revisions never repeat.
             Some(_) if self.value.is_some() && has_all && found != self.expected => {
                 Err(WriteError::Conflict { current })
             }
@@ -190,7 +190,7 @@ impl Write {
         }
     }
 
-    /// Whether a change is the one that was asked for. A deletion could be anybody's.
+    /// True if a change is this write. A deletion could be anyone's.
     fn is_ours(&self, change: &Change) -> bool {
         self.value.is_some()
             && change.key == self.key
@@ -198,7 +198,7 @@ impl Write {
             && change.previous.as_ref().map(|(_, since)| *since) == self.expected
     }
 
-    /// etcd has refused the write and done nothing.
+    /// The error of a write that etcd rejected without applying it.
     fn refused(&self, error: CallError) -> WriteError {
         let size = self.value.as_ref().map_or(0, Bytes::len);
         match &error {

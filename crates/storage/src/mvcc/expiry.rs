@@ -1,11 +1,11 @@
-//! Which keys expire, and which one next.
+//! The keys that expire, by time.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::Key;
 use crate::model::UnixMillis;
 
-/// The keys that have a time to live.
+/// The keys with a time to live.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expiry {
     by_time: BTreeSet<(UnixMillis, Key)>,
@@ -13,7 +13,7 @@ pub(crate) struct Expiry {
 }
 
 impl Expiry {
-    /// Sets, moves or (with `None`) takes away a key's end.
+    /// Sets, moves or, with `None`, removes the expiry of a key.
     pub(crate) fn set(&mut self, key: &Key, expires_at: Option<UnixMillis>) {
         if let Some(old) = self.by_key.remove(key) {
             self.by_time.remove(&(old, key.clone()));
@@ -24,22 +24,22 @@ impl Expiry {
         }
     }
 
-    /// Whether a key expires.
+    /// True if a key expires.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.by_key.contains_key(key)
     }
 
-    /// When a key expires.
+    /// The expiry time of a key.
     pub(crate) fn of(&self, key: &str) -> Option<UnixMillis> {
         self.by_key.get(key).copied()
     }
 
-    /// When the next key expires.
+    /// The time of the next expiry.
     pub(crate) fn next(&self) -> Option<UnixMillis> {
         self.by_time.first().map(|(time, _)| *time)
     }
 
-    /// The keys whose time has come, the most overdue first.
+    /// The expired keys, the most overdue first.
     pub(crate) fn due(&self, now: UnixMillis) -> impl Iterator<Item = &Key> {
         self.by_time
             .iter()

@@ -1,9 +1,8 @@
-//! The recent changes, oldest first: what feeds read from.
+//! The recent changes, oldest first: the source of feeds.
 //!
-//! An engine of our own gives every change a revision of its own and leaves none out, so the place of a revision is a
-//! subtraction. etcd counts what happens outside our keys as well, and whoever else writes there may change several keys
-//! in one revision: then the place is searched for. Either way a feed needs to remember nothing but the last revision it
-//! saw.
+//! Our own engines give every change its own revision without gaps, so the index of a revision is a subtraction. etcd's
+//! revisions have gaps, since it counts foreign writes, and foreign writers may change several keys in one revision;
+//! then the index is found by binary search. In both cases a feed only remembers the last revision it saw.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::{Change, Revision};
 pub(crate) struct History {
     floor: Revision,
     entries: VecDeque<Entry>,
-    /// Bytes of superseded values: what the history costs beyond the current state.
+    /// The bytes of superseded values: the cost of the history beyond the current state.
     superseded_bytes: u64,
 }
 
@@ -36,7 +35,7 @@ impl Entry {
 }
 
 impl History {
-    /// No changes, the first one being later than `floor`.
+    /// An empty history; the first change will be later than `floor`.
     pub(crate) fn new(floor: Revision) -> Self {
         Self {
             floor,
@@ -52,13 +51,13 @@ impl History {
         self.entries.push_back(entry);
     }
 
-    /// Whether there is a change that is not newer than `revision`.
+    /// True if there is a change that is not newer than `revision`.
     pub(crate) fn has_before(&self, revision: Revision) -> bool {
         let oldest = self.entries.front();
         oldest.is_some_and(|entry| entry.change.revision <= revision)
     }
 
-    /// Takes the oldest change out, if it is not newer than `revision`.
+    /// Removes the oldest change, if it is not newer than `revision`.
     pub(crate) fn pop(&mut self, revision: Revision) -> Option<Arc<Change>> {
         let entry = self
             .entries
@@ -74,7 +73,7 @@ impl History {
         self.entries.range(start..).map(|entry| &entry.change)
     }
 
-    /// How many changes are not later than a revision.
+    /// The number of changes that are not later than a revision.
     fn place_after(&self, revision: Revision) -> usize {
         let dense = revision.since(self.floor).min(self.entries.len() as u64) as usize;
         let is_before = |index: usize| self.entries[index].change.revision <= revision;
@@ -93,19 +92,19 @@ impl History {
         self.revision_of(self.entries.len())
     }
 
-    /// The revision of the last of so many changes; the floor for none.
+    /// The revision of the last of that many changes; the floor for none.
     fn revision_of(&self, count: usize) -> Revision {
         let last = count.checked_sub(1).map(|index| &self.entries[index].change);
         last.map_or(self.floor, |change| change.revision)
     }
 
-    /// Whether the oldest change is of the same revision as the last one that was taken out.
+    /// True if the oldest change has the same revision as the last one removed.
     pub(crate) fn is_within_revision(&self) -> bool {
         let oldest = self.entries.front();
         oldest.is_some_and(|entry| entry.change.revision == self.floor)
     }
 
-    /// When the oldest change was written.
+    /// The time at which the oldest change was written.
     pub(crate) fn oldest_written_at(&self) -> Option<UnixMillis> {
         self.entries.front().map(|entry| entry.written_at)
     }
@@ -115,13 +114,13 @@ impl History {
         self.floor
     }
 
-    /// The newest revision written at or before a time; the floor if all changes are younger.
+    /// The newest revision written at or before a time; the floor if all changes are later.
     pub(crate) fn revision_at(&self, time: UnixMillis) -> Revision {
         let count = self.entries.partition_point(|entry| entry.written_at <= time);
         self.revision_of(count)
     }
 
-    /// The revision to compact at so that at most so many changes and superseded bytes are left.
+    /// The revision to compact at so that at most that many changes and superseded bytes remain.
     pub(crate) fn revision_within(&self, revisions: u64, superseded_bytes: u64) -> Revision {
         let mut drop = (self.entries.len() as u64).saturating_sub(revisions) as usize;
         let dropped: u64 = self.entries.range(..drop).map(Entry::superseded_bytes).sum();
@@ -133,12 +132,12 @@ impl History {
         self.revision_of(drop)
     }
 
-    /// How many changes there are.
+    /// The number of changes.
     pub(crate) fn len(&self) -> u64 {
         self.entries.len() as u64
     }
 
-    /// Bytes of values that only the history keeps alive.
+    /// The bytes of values that only the history retains.
     pub(crate) fn superseded_bytes(&self) -> u64 {
         self.superseded_bytes
     }
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn revisions_may_be_left_out_and_have_several_changes() {
+    fn revisions_may_have_gaps_and_several_changes() {
         let mut history = history(&[12, 15, 15, 15, 16, 20]);
         for (revision, count) in [
             (10, 6),

@@ -1,5 +1,5 @@
-//! The heart against an oracle that keeps everything for ever and searches it naively: random batches of writes
-//! (some aborted), compactions, restarts with leftovers, reads of the past, and feeds that lag.
+//! Compares the MVCC core with a naive oracle that never forgets: random batches of writes (some aborted), compactions,
+//! restarts with leftovers, reads of the past, and feeds that lag.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -21,13 +21,13 @@ const PREFIXES: [&str; 5] = ["", "/a", "/a/", "/b/", "/none"];
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Several writers share a commit, which the engine may refuse.
+    /// Several writers share a commit, which the engine may reject.
     Commit { writes: Vec<Write>, refused: bool },
     /// Compact at a part of the history, in percent.
     Compact(u64),
     /// Remove some of the garbage from the log.
     Sweep(usize),
-    /// Lose the memory and read the log.
+    /// Lose the memory and recover from the log.
     Restart,
     /// Start a feed at a part of all revisions, in percent.
     Watch { prefix: usize, percent: u64 },
@@ -39,7 +39,7 @@ enum Step {
 struct Write {
     key: usize,
     delete: bool,
-    /// Whether the writer knows what it overwrites.
+    /// True if the writer has an outdated revision.
     stale: bool,
 }
 
@@ -58,7 +58,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The store under test, the log that its engine would keep, and the oracle.
+/// The store under test, the log of its engine, and the oracle.
 struct Model {
     state: Arc<State>,
     log: BTreeMap<Revision, Record>,
@@ -93,7 +93,7 @@ impl Model {
         Revision::FIRST.plus(self.oracle.len() as u64)
     }
 
-    /// What the oracle says a key held at a revision.
+    /// The value of a key at a revision, by the oracle.
     fn held(&self, key: &str, at: Revision) -> Option<KeyValue> {
         let mut changes = self.oracle.iter();
         let last = changes.rfind(|change| change.revision <= at && &*change.key == key)?;
@@ -151,7 +151,7 @@ impl Model {
         self.state.publish(transaction.records);
     }
 
-    /// Does a write in the oracle: the command for it, and its revision or what is in the way.
+    /// Applies a write to the oracle. Returns the command for it, and its revision or the conflicting value.
     fn expect(&mut self, write: Write) -> (Command, Result<Revision, Option<KeyValue>>) {
         let key = KEYS[write.key];
         let held = self.held(key, self.current());
@@ -233,7 +233,7 @@ impl Model {
         );
     }
 
-    /// A feed delivers exactly the changes it has not seen, unless one of those is gone.
+    /// A feed delivers exactly the changes it has not seen, unless one of them was compacted.
     fn read(&mut self, index: usize) {
         if self.feeds.is_empty() {
             return;
@@ -267,7 +267,7 @@ impl Model {
         }
     }
 
-    /// Every key and every stretch of keys at every revision.
+    /// Every key and every range of keys at every revision.
     fn check_reads(&self) {
         let mvcc = self.state.mvcc.read();
         assert_eq!(
@@ -315,14 +315,14 @@ impl Model {
 
 proptest! {
     #[test]
-    fn the_heart_does_what_the_oracle_does(steps in prop::collection::vec(step(), 1..60)) {
+    fn the_core_agrees_with_the_oracle(steps in prop::collection::vec(step(), 1..60)) {
         let mut model = Model::new();
         for step in steps {
             model.run(step);
         }
         model.run(Step::Restart);
         model.run(Step::Compact(100));
-        // With all history gone, only what is current costs memory or disk.
+        // Without history, only the current state costs memory or disk.
         let keys = model.state.mvcc.read().keys.len();
         let live = KEYS.iter().filter(|key| model.held(key, model.current()).is_some()).count();
         prop_assert_eq!(keys, live);

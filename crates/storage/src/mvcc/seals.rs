@@ -1,4 +1,4 @@
-//! The versions that were not stored as they would be today. Without encryption there are none, and nobody looks.
+//! Versions whose stored form is outdated or unreadable. Without encryption there are none, and lookups are skipped.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use crate::{Key, Revision};
 
 type Version = (Key, Revision);
 
-/// What is known of versions beyond their values.
+/// The stored form of versions, if it is not the current one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seals {
     stale: HashSet<Version>,
     locked: HashMap<Version, Arc<str>>,
-    /// Changes that have a value, or have replaced one, that cannot be read.
-    untold: BTreeSet<Revision>,
+    /// Changes with a new or previous value that cannot be decrypted.
+    undecryptable: BTreeSet<Revision>,
 }
 
 impl Seals {
     pub(crate) fn is_empty(&self) -> bool {
-        self.stale.is_empty() && self.locked.is_empty() && self.untold.is_empty()
+        self.stale.is_empty() && self.locked.is_empty() && self.undecryptable.is_empty()
     }
 
-    /// Notes how a version was stored, which replaces another one.
+    /// Records the stored form of a version, which replaces another one.
     pub(crate) fn note(&mut self, key: &Key, revision: Revision, replaced: Option<Revision>, seal: Seal) {
         let replaces_locked = replaced.is_some_and(|replaced| self.why_locked(key, replaced).is_some());
         if replaces_locked || matches!(seal, Seal::Locked(_)) {
-            self.untold.insert(revision);
+            self.undecryptable.insert(revision);
         }
         match seal {
             Seal::Current => {}
@@ -44,14 +44,15 @@ impl Seals {
 
     /// Forgets changes up to a revision.
     pub(crate) fn forget_changes(&mut self, revision: Revision) {
-        self.untold.retain(|&untold| untold > revision);
+        self.undecryptable
+            .retain(|&undecryptable| undecryptable > revision);
     }
 
     pub(crate) fn is_stale(&self, key: &str, revision: Revision) -> bool {
         !self.stale.is_empty() && self.stale.contains(&(key.into(), revision))
     }
 
-    /// Why a version cannot be read, if it cannot.
+    /// The reason a version cannot be read, if it cannot.
     pub(crate) fn why_locked(&self, key: &str, revision: Revision) -> Option<&Arc<str>> {
         match self.locked.is_empty() {
             true => None,
@@ -59,8 +60,8 @@ impl Seals {
         }
     }
 
-    /// Whether nobody can be told of a change.
-    pub(crate) fn is_untold(&self, revision: Revision) -> bool {
-        self.untold.contains(&revision)
+    /// True if a change cannot be delivered.
+    pub(crate) fn is_undecryptable(&self, revision: Revision) -> bool {
+        self.undecryptable.contains(&revision)
     }
 }

@@ -12,11 +12,11 @@
 //! ```
 //!
 //! Each write supersedes exactly one version, so compaction needs no search: when the history drops the change of
-//! revision 5, version 2 is what it superseded, and version 2 is the oldest here. Dropping the change of revision
-//! 7 takes version 5 and, because a deletion is nothing that anyone would read later, version 7 itself. After
-//! compaction at 8 only version 9 is left; had `a` not been written again, the key would be gone.
+//! revision 5, it drops version 2, which that change superseded and which is the oldest here. Dropping the change of
+//! revision 7 drops version 5 and, because nobody reads a deletion later, version 7 itself. After compaction at 8 only
+//! version 9 is left; if `a` had not been written again, the key would be gone.
 //!
-//! Most keys have one version, so that one is kept in place and only superseded ones cost an allocation.
+//! Most keys have one version. It is stored inline; only superseded ones need an allocation.
 
 use std::collections::VecDeque;
 
@@ -24,7 +24,7 @@ use bytes::Bytes;
 
 use crate::Revision;
 
-/// A value of a key from one revision on, or its absence.
+/// The value of a key from one revision on, or its absence.
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
     pub(crate) mod_revision: Revision,
@@ -33,12 +33,12 @@ pub(crate) struct Version {
     pub(crate) value: Option<Bytes>,
 }
 
-/// What compaction leaves of a key.
+/// The result of compacting a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Remains {
-    /// Versions that someone may still read.
+    /// Versions that can still be read.
     Something,
-    /// Nothing: the key can be forgotten.
+    /// Nothing: the key can be removed.
     Nothing,
 }
 
@@ -62,13 +62,13 @@ impl Versions {
         &self.latest
     }
 
-    /// Puts a newer version on top.
+    /// Adds a newer version.
     pub(crate) fn push(&mut self, version: Version) {
         debug_assert!(version.mod_revision > self.latest.mod_revision);
         self.older.push_back(std::mem::replace(&mut self.latest, version));
     }
 
-    /// The version that a reader at a revision sees.
+    /// The version at a revision.
     pub(crate) fn at(&self, revision: Revision) -> Option<&Version> {
         if self.latest.mod_revision <= revision {
             return Some(&self.latest);
@@ -79,8 +79,8 @@ impl Versions {
         newer.checked_sub(1).map(|index| &self.older[index])
     }
 
-    /// Drops what the write of `revision` superseded, and that write itself if it was a deletion. What was dropped
-    /// is reported, oldest first.
+    /// Drops the version that the write of `revision` superseded, and that write itself if it is a deletion. Reports
+    /// dropped versions, oldest first.
     pub(crate) fn compact(&mut self, revision: Revision, mut dropped: impl FnMut(Revision)) -> Remains {
         while let Some(oldest) = self.older.front() {
             let superseded = oldest.mod_revision < revision;

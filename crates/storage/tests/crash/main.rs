@@ -1,8 +1,8 @@
-//! `kill -9` under load, many times, on one data directory. After each one: every acknowledged write is there, none
-//! is half there, revisions have grown, and feeds resume without a gap or say that history was compacted.
+//! `kill -9` under load, many times, on one data directory. After each kill every acknowledged write is there as a
+//! whole, revisions have grown, and feeds resume without a gap or report that history was compacted.
 //!
-//! The test starts itself again as the process to be killed. Alone in its program: a process that is being started holds
-//! the files of all tests beside it for a moment, and with them the locks of their stores.
+//! The test spawns itself as the process to be killed. It has a binary of its own: a process that is being spawned
+//! briefly holds the file descriptors, and so the locks, of all stores in its parent.
 
 #![cfg(unix)]
 
@@ -15,12 +15,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use watchkeeper_storage::{Change, Retention, Revision, Store, StoreOptions};
 
-/// Tells the child where to write.
+/// The data directory of the child.
 const DIR: &str = "WATCHKEEPER_CRASH_TEST_DIR";
-/// Says more kills than usual, for a long run.
+/// The number of kills, for a longer run.
 const KILLS: &str = "WATCHKEEPER_CRASH_TEST_KILLS";
 const DEFAULT_KILLS: usize = 20;
-/// Each writes to keys of its own, one write at a time.
+/// Each writes its own keys, one write at a time.
 const WRITERS: usize = 16;
 const KEYS_PER_WRITER: u64 = 5;
 /// About one page of the file, so that a torn write would show.
@@ -28,7 +28,7 @@ const VALUE_BYTES: usize = 3500;
 
 fn options() -> StoreOptions {
     let retention = Retention {
-        // Small, so that compaction and the removal of rows are going on whenever the process is killed.
+        // Small, so that compaction and row removal are in progress at every kill.
         revisions: 100,
         ..Default::default()
     };
@@ -38,7 +38,7 @@ fn options() -> StoreOptions {
     }
 }
 
-/// A value that shows whether it is whole: the same number all over.
+/// A value that is verifiable: one number, repeated.
 fn value(number: u64) -> Bytes {
     number.to_le_bytes().repeat(VALUE_BYTES / 8).into()
 }
@@ -49,7 +49,7 @@ fn number(value: &Bytes) -> u64 {
     number
 }
 
-/// What the child prints once a write is acknowledged: `key revision number`, the number being 0 for a deletion.
+/// The line that the child prints for an acknowledged write: `key revision number`; the number is 0 for a deletion.
 #[derive(Debug)]
 struct Ack {
     key: String,
@@ -125,7 +125,7 @@ fn start(dir: &Path) -> (Child, BufReader<ChildStdout>) {
     (child, output)
 }
 
-/// Kills a child after so many acknowledgements, and returns all that were given.
+/// Kills a child after that many acknowledgements, and returns all it printed.
 fn run_and_kill(dir: &Path, after: usize) -> Vec<Ack> {
     let (mut child, output) = start(dir);
     let mut acks = Vec::new();
@@ -146,7 +146,7 @@ fn run_and_kill(dir: &Path, after: usize) -> Vec<Ack> {
     acks
 }
 
-/// What must be there: the newest acknowledged write of each key.
+/// The newest acknowledged write of each key.
 type Expected = BTreeMap<String, (Revision, u64)>;
 
 async fn check(dir: &Path, expected: &mut Expected, acks: &[Ack], last: Revision) -> Revision {
@@ -167,7 +167,7 @@ async fn check(dir: &Path, expected: &mut Expected, acks: &[Ack], last: Revision
     current
 }
 
-/// A key holds its newest acknowledged write, or the one that was under way.
+/// Checks that each key has its newest acknowledged write, or the one in flight.
 async fn check_state(store: &Store, expected: &mut Expected) {
     let found = store.range(&Default::default()).await.unwrap().items;
     let found: BTreeMap<_, _> = found.iter().map(|item| (item.key.to_string(), item)).collect();
@@ -204,7 +204,7 @@ fn last_change(store: &Store, key: &str) -> Option<Arc<Change>> {
     changes.into_iter().rfind(|change| &*change.key == key)
 }
 
-/// A feed from any revision is gap-free and has every acknowledged write, or says that history is compacted.
+/// Checks that a feed from any revision is gap-free and has every acknowledged write, or reports compaction.
 async fn check_feed(store: &Store, acks: &[Ack]) {
     let acknowledged: BTreeMap<_, _> = acks.iter().map(|ack| (ack.revision, ack)).collect();
     for after in [
@@ -245,7 +245,7 @@ async fn acknowledged_writes_survive_kill_9() {
     let mut expected = Expected::new();
     let mut last = Revision::FIRST;
     for kill in 0..kills {
-        // From the first write on to well into compaction.
+        // From the first write up to well into compaction.
         let acks = run_and_kill(dir.path(), 1 + kill * 37 % 400);
         last = check(dir.path(), &mut expected, &acks, last).await;
     }

@@ -1,4 +1,4 @@
-//! Getting to etcd: addresses, certificates, members that are not there, and what a user is told.
+//! Connecting to etcd: addresses, certificates, members that are down, and the errors users see.
 
 use std::path::Path;
 
@@ -16,13 +16,13 @@ async fn error(options: EtcdOptions) -> String {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_said() {
+async fn errors_name_the_cause() {
     let said = error(EtcdOptions::at([""; 0])).await;
-    assert_eq!(said, "cannot use etcd: no server is named");
+    assert_eq!(said, "cannot use etcd: no server is given");
     let said = error(options("etcd:2379".to_owned())).await;
     assert_eq!(
         said,
-        "cannot use etcd: server \"etcd:2379\" begins with neither http:// nor https://"
+        "cannot use etcd: server \"etcd:2379\" starts with neither http:// nor https://"
     );
     let files = EtcdOptions {
         ca_file: Some("/no/such/file".into()),
@@ -33,7 +33,7 @@ async fn what_is_wrong_is_said() {
         said.starts_with("cannot use etcd: cannot use /no/such/file: "),
         "{said}"
     );
-    // Port 1: nobody listens there.
+    // Nothing listens on port 1.
     let said = error(options("http://127.0.0.1:1".to_owned())).await;
     assert!(
         said.starts_with("cannot use etcd: etcd at http://127.0.0.1:1: "),
@@ -43,7 +43,7 @@ async fn what_is_wrong_is_said() {
 }
 
 #[tokio::test]
-async fn a_member_that_does_not_answer_is_passed_over() {
+async fn a_member_that_does_not_answer_is_skipped() {
     let Some(etcd) = Etcd::start() else { return };
     let servers = EtcdOptions {
         servers: vec!["http://127.0.0.1:1".to_owned(), etcd.url()],
@@ -53,7 +53,7 @@ async fn a_member_that_does_not_answer_is_passed_over() {
     store.create("/a", "x".into(), None).await.unwrap();
 }
 
-/// Writes an authority, a certificate for the server and one for a client.
+/// Writes a CA, a server certificate and a client certificate.
 fn write_certificates(dir: &Path) {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -66,7 +66,7 @@ fn write_certificates(dir: &Path) {
         ("client", ExtendedKeyUsagePurpose::ClientAuth),
     ] {
         let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-        // etcd's own gateway shows the server's certificate to the server.
+        // etcd's gateway connects to its own server with the server's certificate.
         params.extended_key_usages = vec![usage, ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &issuer).unwrap();
@@ -76,7 +76,7 @@ fn write_certificates(dir: &Path) {
 }
 
 #[tokio::test]
-async fn certificates_are_shown_and_checked() {
+async fn certificates_are_presented_and_verified() {
     let files = tempfile::tempdir().unwrap();
     write_certificates(files.path());
     let file = |name: &str| files.path().join(name);
@@ -104,7 +104,7 @@ async fn certificates_are_shown_and_checked() {
     let store = Store::etcd(known.clone(), StoreOptions::default()).await.unwrap();
     store.create("/a", "x".into(), None).await.unwrap();
 
-    // Whether etcd's reason is heard before the connection is gone is a matter of luck.
+    // It is a race whether etcd's reason arrives before the connection closes.
     let said = error(trusting).await;
     assert!(
         said.starts_with("cannot use etcd: etcd at https://127.0.0.1:"),

@@ -1,5 +1,5 @@
-//! Connections are cut at any moment while several stores write: every acknowledged write is there, every feed has every
-//! change once and in order, and a write that failed has not happened.
+//! Connections are cut at random moments while several stores write: every acknowledged write is there, every feed has
+//! every change once and in order, and no failed write was applied.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,27 +14,27 @@ use crate::etcd::Etcd;
 use crate::open;
 use crate::proxy::Proxy;
 
-/// Writers per store, each with keys of its own.
+/// Writers per store, each with its own keys.
 const WRITERS: usize = 6;
 const KEYS: usize = 3;
-/// Cuts of all connections, which are the least that are made and that acknowledged writes have to outlive, and what
-/// passes between two.
+/// The least number of cuts of all connections, and of acknowledged writes; the pause between two cuts is
+/// `PAUSE_MILLIS`.
 const CUTS: usize = 40;
-/// A machine on which so many cuts let nothing through is not slow.
+/// If so many cuts let no write through, something is broken, not slow.
 const MAX_CUTS: usize = 100 * CUTS;
 const PAUSE_MILLIS: std::ops::Range<u64> = 5..60;
 
-/// What a writer knows of what it wrote.
+/// The outcomes that a writer observed.
 #[derive(Debug, Default)]
 struct Log {
     /// By revision: key and value, `None` for a deletion.
     acknowledged: BTreeMap<Revision, (String, Option<Bytes>)>,
-    /// Values whose writer was told that they were not stored.
+    /// Values whose writer got an error.
     failed: Vec<Bytes>,
     unknown: usize,
 }
 
-/// What all writers share.
+/// Shared by all writers.
 #[derive(Clone, Default)]
 struct Progress {
     acknowledged: Arc<AtomicUsize>,
@@ -67,7 +67,7 @@ async fn write(store: Store, writer: String, progress: Progress) -> Log {
                 progress.acknowledged.fetch_add(1, Ordering::SeqCst);
             }
             Err(WriteError::Unknown(_)) => log.unknown += 1,
-            // An unknown write of this writer's own has arrived late, or nothing was sent.
+            // An earlier write of this writer with unknown outcome arrived late, or nothing was sent.
             Err(WriteError::Conflict { .. } | WriteError::Engine(_)) => log.failed.extend(value),
             Err(error) => panic!("{error}"),
         }
@@ -75,7 +75,7 @@ async fn write(store: Store, writer: String, progress: Progress) -> Log {
     log
 }
 
-/// Follows everything until a revision.
+/// Collects all changes up to a revision.
 async fn follow(store: Store, mut end: watch::Receiver<Option<Revision>>) -> Vec<Arc<Change>> {
     let mut feed = store.watch("", Revision::FIRST).unwrap();
     let mut seen = Vec::new();
@@ -132,21 +132,21 @@ async fn nothing_is_lost_or_invented_when_connections_are_cut() {
 
     let last = stores[0].create("/last", "x".into(), None).await.unwrap();
     end.send(Some(last)).unwrap();
-    let mut told = Vec::new();
+    let mut seen = Vec::new();
     for follower in followers {
-        told.push(follower.await.unwrap());
+        seen.push(follower.await.unwrap());
     }
-    // A fresh store has it all from etcd, without a cut.
+    // A new store reads everything from etcd without cuts.
     let truth = open(etcd.url()).await;
     let mut feed = truth.watch("", Revision::FIRST).unwrap();
     let mut history = Vec::new();
     while feed.position() < last {
         history.extend(feed.read().unwrap().changes);
     }
-    for told in &told {
-        assert_eq!(told.len(), history.len());
+    for seen in &seen {
+        assert_eq!(seen.len(), history.len());
         assert!(
-            told.iter().eq(history.iter()),
+            seen.iter().eq(history.iter()),
             "a feed differs from etcd's history"
         );
     }

@@ -1,6 +1,6 @@
-//! Stores over a real etcd: what one writes all see, and nothing is lost or invented whatever happens on the way.
+//! Stores over a real etcd: a write of one is visible to all, and nothing is lost or invented, whatever fails.
 //!
-//! Skipped, with a word about it, on a machine without etcd. The promises that all engines make are in `conformance`.
+//! Skipped with a message if etcd is not installed. The guarantees of all engines are tested in `conformance`.
 
 mod access;
 mod cuts;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use watchkeeper_storage::{EtcdOptions, Store, StoreOptions};
 
-/// Options for tests: history goes only when a test says so.
+/// Options for tests: only the test compacts.
 fn options(url: String) -> EtcdOptions {
     EtcdOptions {
         compaction_interval: Duration::ZERO,

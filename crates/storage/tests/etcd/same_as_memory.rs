@@ -1,4 +1,4 @@
-//! The same calls on a store in memory and on one over etcd have the same outcomes, revisions included.
+//! The same calls have the same outcomes, revisions included, on an in-memory store and on one over etcd.
 
 use proptest::prelude::*;
 use watchkeeper_storage::{RangeRequest, ReadError, Revision, Store, StoreOptions, WriteError};
@@ -6,11 +6,11 @@ use watchkeeper_storage::{RangeRequest, ReadError, Revision, Store, StoreOptions
 use crate::etcd::Etcd;
 use crate::open;
 
-/// Calls per history, and histories. Each has an etcd of its own, because its revisions begin at 1.
+/// Calls per history, and histories. Each has its own etcd, because revisions must start at 1.
 const MAX_CALLS: usize = 60;
 const HISTORIES: u32 = 12;
 
-/// One call. Revisions are so many before the newest, so that they are often the right ones.
+/// One call. Revisions are relative to the newest, so that they are often valid.
 #[derive(Clone, Debug)]
 enum Call {
     Create {
@@ -44,12 +44,12 @@ enum Call {
     },
 }
 
-/// The revision a write names.
+/// The revision that a write expects.
 #[derive(Clone, Debug)]
 enum Back {
-    /// That of the key.
+    /// The current one of the key.
     Right,
-    /// So many before the newest.
+    /// That many before the newest.
     Other(u64),
 }
 
@@ -79,7 +79,7 @@ fn prefix(number: u8) -> String {
     }
 }
 
-/// Does a call and tells the outcome.
+/// Makes a call and describes its outcome.
 async fn outcome(store: &Store, call: &Call) -> String {
     let ago = |back: u64| Revision::new(store.current_revision().get().saturating_sub(back));
     let written = |result: Result<Revision, WriteError>| match result {
@@ -156,7 +156,7 @@ async fn compare(calls: &[Call]) -> bool {
 }
 
 #[test]
-fn etcd_does_what_memory_does() {
+fn etcd_behaves_like_memory() {
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases: HISTORIES,
         max_shrink_iters: 50,

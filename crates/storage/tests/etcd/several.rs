@@ -1,4 +1,4 @@
-//! Several stores on one etcd.
+//! Several stores over one etcd.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::etcd::Etcd;
 use crate::proxy::Proxy;
 use crate::{open, options};
 
-/// Long enough for anything that is going to happen.
+/// A generous timeout.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// `5 /a = x`, `6 /a gone`
@@ -32,7 +32,7 @@ async fn keys(store: &Store) -> Vec<String> {
     range.items.iter().map(|item| item.key.to_string()).collect()
 }
 
-/// What a feed tells until it has reached a revision.
+/// The changes of a feed up to a revision.
 async fn seen_until(feed: &mut Feed, last: Revision) -> Vec<(Revision, String)> {
     let mut seen = Vec::new();
     while feed.position() < last {
@@ -44,7 +44,7 @@ async fn seen_until(feed: &mut Feed, last: Revision) -> Vec<(Revision, String)> 
 }
 
 #[tokio::test]
-async fn what_one_writes_all_see_at_the_same_revision() {
+async fn a_write_is_visible_to_all_stores_at_the_same_revision() {
     let Some(etcd) = Etcd::start() else { return };
     let (one, other) = (open(etcd.url()).await, open(etcd.url()).await);
     assert!(one.is_shared());
@@ -58,7 +58,7 @@ async fn what_one_writes_all_see_at_the_same_revision() {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_is_read_everywhere_at_once() {
+async fn an_acknowledged_write_is_read_by_all_stores_at_once() {
     let Some(etcd) = Etcd::start() else { return };
     let (one, other) = (open(etcd.url()).await, open(etcd.url()).await);
     for number in 0..200 {
@@ -71,7 +71,7 @@ async fn what_was_acknowledged_is_read_everywhere_at_once() {
         let written = writer.create(&key, "x".into(), None).await.unwrap();
         let found = reader.get(&key, None).await.unwrap().unwrap();
         assert_eq!(found.mod_revision, written);
-        // And by whoever wrote it, without asking etcd again.
+        // The writer itself reads it without asking etcd again.
         assert!(
             writer
                 .get(&key, Some(writer.current_revision()))
@@ -83,7 +83,7 @@ async fn what_was_acknowledged_is_read_everywhere_at_once() {
 }
 
 #[tokio::test]
-async fn one_of_all_writers_wins() {
+async fn one_of_many_concurrent_writers_wins() {
     let Some(etcd) = Etcd::start() else { return };
     let stores = [open(etcd.url()).await, open(etcd.url()).await];
     let mut revision = stores[0].create("/a", "0".into(), None).await.unwrap();
@@ -108,7 +108,7 @@ async fn one_of_all_writers_wins() {
 }
 
 #[tokio::test]
-async fn others_in_the_same_etcd_leave_gaps_and_nothing_else() {
+async fn foreign_keys_in_the_same_etcd_only_cause_revision_gaps() {
     let Some(etcd) = Etcd::start() else { return };
     let ours = open(etcd.url()).await;
     let theirs = EtcdOptions {
@@ -124,7 +124,7 @@ async fn others_in_the_same_etcd_leave_gaps_and_nothing_else() {
             .await
             .unwrap();
     }
-    // Reading the latest goes past them; the fence that this takes is nobody's change.
+    // A consistent read advances past them; the fence it writes is not a change of the store.
     assert_eq!(keys(&ours).await, ["/a"]);
     assert!(ours.current_revision() > Revision::new(12));
     ours.create("/b", "x".into(), None).await.unwrap();
@@ -160,7 +160,7 @@ async fn changes_of_one_revision_stay_together() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_opened_again_has_the_history() {
+async fn a_reopened_store_has_the_history() {
     let Some(etcd) = Etcd::start() else { return };
     let store = open(etcd.url()).await;
     let first = store.create("/a", "x".into(), None).await.unwrap();
@@ -182,7 +182,7 @@ async fn a_store_that_is_opened_again_has_the_history() {
 }
 
 #[tokio::test]
-async fn a_watch_that_was_overtaken_by_compaction_tells_its_readers() {
+async fn a_watch_overtaken_by_compaction_reports_it_to_its_feeds() {
     let Some(etcd) = Etcd::start() else { return };
     let proxy = Proxy::start(etcd.port()).await;
     let (near, far) = (open(etcd.url()).await, open(proxy.url()).await);
@@ -207,7 +207,7 @@ async fn a_watch_that_was_overtaken_by_compaction_tells_its_readers() {
             .is_compacted()
     );
     assert_eq!(keys(&far).await, ["/b"]);
-    // What may have been missed cannot be known, so whoever had nothing to miss is told as well.
+    // It is unknown which changes were missed, so a feed without any gets the error as well.
     let mut quiet = quiet;
     assert!(quiet.read().unwrap_err().is_compacted());
     let mut feed = far.watch("", last).unwrap();
@@ -215,7 +215,7 @@ async fn a_watch_that_was_overtaken_by_compaction_tells_its_readers() {
     assert_eq!(next(&mut feed).await, [format!("{} /c = x", last.get() + 1)]);
 }
 
-/// Puts another etcd, which holds so many keys, in the place of the one that a store knows.
+/// Replaces the etcd of a store by another one, which has that many keys.
 async fn replace_etcd(flags: &[&str], keys: usize) {
     let Some(known) = Etcd::start() else { return };
     let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
@@ -234,33 +234,33 @@ async fn replace_etcd(flags: &[&str], keys: usize) {
     let mut feed = store.watch("", last).unwrap();
     proxy.redirect(other.port());
     proxy.cut();
-    // Whoever asks first is told; nobody is answered from memory as if it were the latest.
+    // The first call gets an error; no read is answered from memory as if it were the latest.
     let (read, written) = tokio::join!(store.get("/a", None), store.create("/b", "x".into(), None));
     assert!(read.is_err(), "{read:?}");
     assert!(
         matches!(written, Err(WriteError::Unknown(_) | WriteError::Engine(_))),
         "{written:?}"
     );
-    let told = timeout(PATIENCE, feed.next()).await.unwrap();
-    assert_eq!(told, Err(ReadError::Closed));
+    let next = timeout(PATIENCE, feed.next()).await.unwrap();
+    assert_eq!(next, Err(ReadError::Closed));
     assert!(!store.is_writable());
     let error = store.create("/c", "x".into(), None).await.unwrap_err();
     let why = std::error::Error::source(&error).unwrap().to_string();
-    assert!(why.contains("start this server anew"), "{why}");
+    assert!(why.contains("restart this server"), "{why}");
 }
 
 #[tokio::test]
-async fn another_etcd_in_the_place_of_the_known_one_is_reported() {
+async fn another_etcd_at_the_same_address_is_detected() {
     replace_etcd(&["--initial-cluster-token=other"], 5).await;
 }
 
 #[tokio::test]
-async fn an_etcd_that_was_put_back_is_reported() {
+async fn an_etcd_restored_to_an_earlier_state_is_detected() {
     replace_etcd(&[], 0).await;
 }
 
 #[tokio::test]
-async fn what_is_visible_is_read_without_asking() {
+async fn a_read_of_the_visible_state_does_not_ask_etcd() {
     let Some(etcd) = Etcd::start() else { return };
     let proxy = Proxy::start(etcd.port()).await;
     let store = open(proxy.url()).await;
@@ -277,7 +277,7 @@ async fn what_is_visible_is_read_without_asking() {
 }
 
 #[tokio::test]
-async fn one_of_the_servers_compacts_and_all_forget() {
+async fn one_server_compacts_and_all_drop_the_history() {
     let Some(etcd) = Etcd::start() else { return };
     let options = || EtcdOptions {
         compaction_interval: Duration::from_millis(300),
@@ -298,13 +298,13 @@ async fn one_of_the_servers_compacts_and_all_forget() {
         assert!(store.watch("", created).unwrap_err().is_compacted());
         assert_eq!(store.get("/a", None).await.unwrap().unwrap().value, "y");
     }
-    // And a third one that comes now cannot have what etcd has not.
+    // A third store that opens now cannot have history that etcd has compacted.
     let third = open(etcd.url()).await;
     assert!(third.compacted_revision() > created);
 }
 
 #[tokio::test]
-async fn keys_go_when_their_time_has_come() {
+async fn keys_expire_after_their_ttl() {
     let Some(etcd) = Etcd::start() else { return };
     let (one, other) = (open(etcd.url()).await, open(etcd.url()).await);
     let ttl = Some(Duration::from_secs(1));
@@ -318,13 +318,13 @@ async fn keys_go_when_their_time_has_come() {
         gone.extend(next(&mut feed).await);
     }
     gone.sort();
-    // A revision each.
+    // One revision each.
     assert!(gone[0].starts_with("6 ") && gone[1].starts_with("7 "), "{gone:?}");
     assert_eq!(keys(&one).await, ["/renewed"]);
 }
 
 #[tokio::test]
-async fn acknowledged_writes_outlive_a_killed_etcd() {
+async fn acknowledged_writes_survive_a_killed_etcd() {
     let Some(mut etcd) = Etcd::start() else { return };
     let store = open(etcd.url()).await;
     let mut feed = store.watch("", store.current_revision()).unwrap();
@@ -337,7 +337,7 @@ async fn acknowledged_writes_outlive_a_killed_etcd() {
                 let written = store.create(&key, Bytes::from(key.clone()), None).await;
                 (written, key)
             }));
-            // Some are answered before etcd is killed, some are on their way, and some come when it is gone.
+            // Some writes are answered before etcd is killed, some are in flight, and some come afterwards.
             if number == 20 {
                 writers.remove(0).await.unwrap().0.unwrap();
                 etcd.kill();
@@ -369,7 +369,7 @@ async fn acknowledged_writes_outlive_a_killed_etcd() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_goes_on_when_any_member_is_killed() {
+async fn a_cluster_survives_the_loss_of_any_member() {
     let Some(mut members) = Etcd::start_three() else {
         return;
     };
@@ -381,13 +381,13 @@ async fn a_cluster_goes_on_when_any_member_is_killed() {
     let mut feed = store.watch("", store.current_revision()).unwrap();
     let mut acknowledged = Vec::new();
     for (round, member) in members.iter_mut().enumerate() {
-        // Whichever it is: the one that is asked, the leader, both or neither.
+        // It may be the connected member, the leader, both or neither.
         member.kill();
         for number in 0..30 {
             let key = format!("/{round}/{number}");
             match store.create(&key, "x".into(), None).await {
                 Ok(revision) => acknowledged.push((revision, key)),
-                // Sent to the one that was killed.
+                // It was sent to the killed member.
                 Err(WriteError::Unknown(_)) => {}
                 Err(error) => panic!("{error}: {:?}", std::error::Error::source(&error)),
             }

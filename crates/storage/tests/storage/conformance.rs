@@ -1,6 +1,6 @@
-//! What every engine promises. Each function takes a fresh, empty store of any kind; the list at the end runs all
-//! of them on all engines, with a paused clock. Over etcd, whose clock nobody can pause, time is left out (it is in
-//! `etcd`), and so is what only a store in the same process can promise.
+//! The guarantees of every engine. Each function takes a new, empty store; the list at the end runs all of them on all
+//! engines, with a paused clock. Over etcd, whose clock cannot be paused, tests of time are left out (they are in
+//! `etcd`), and so are guarantees that need a single process.
 
 #[cfg(feature = "etcd")]
 #[path = "../support/etcd.rs"]
@@ -84,7 +84,7 @@ async fn items(store: &Store, request: &RangeRequest<'_>) -> Vec<String> {
     range.items.iter().map(show_item).collect()
 }
 
-/// What a lost compare-and-swap reports.
+/// The current value that a conflict reports.
 fn conflict(result: Result<Revision, WriteError>) -> Option<String> {
     match result {
         Err(WriteError::Conflict { current }) => current.as_ref().map(show_item),
@@ -92,7 +92,7 @@ fn conflict(result: Result<Revision, WriteError>) -> Option<String> {
     }
 }
 
-/// All that can be read from a store.
+/// Everything that can be read from a store.
 #[derive(Debug, PartialEq)]
 struct Everything {
     current: Range,
@@ -122,7 +122,7 @@ impl Everything {
     }
 }
 
-/// Tests of a store in memory and of one on a disk.
+/// Tests of an in-memory store and of one on disk.
 macro_rules! embedded {
     ($($module:ident: $($name:ident)*;)*) => {
         mod memory {
@@ -151,7 +151,7 @@ macro_rules! embedded {
     };
 }
 
-/// Tests of a store over an etcd of its own.
+/// Tests of a store over its own etcd.
 macro_rules! over_etcd {
     ($($module:ident: $($name:ident)*;)*) => {
         #[cfg(feature = "etcd")]
@@ -184,14 +184,14 @@ macro_rules! conformance {
     };
 }
 
-/// Whatever a test did can be read back.
+/// Checks that the store has the same content after it is reopened.
 async fn check_reopened(store: Store, open: impl AsyncFn() -> Store) {
     let before = Everything::of(&store).await;
     store.close().await;
     let again = open().await;
     let mut after = Everything::of(&again).await;
     match (&before, &mut after) {
-        // Whoever opens a store that others share may have to write something to see how far it is.
+        // Opening a shared store may write the fence.
         (Some(before), Some(after)) if again.is_shared() => {
             assert!(after.current.revision >= before.current.revision);
             after.current.revision = before.current.revision;

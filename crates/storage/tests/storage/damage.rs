@@ -1,5 +1,5 @@
-//! Files that are cut short, overwritten, flipped by a bit, foreign, newer, or in use: refused with a name, never
-//! with a panic, and never opened with something missing.
+//! Files that are truncated, overwritten, bit-flipped, foreign, newer, or in use: opening them fails with a clear
+//! error, never with a panic, and never succeeds with data missing.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use watchkeeper_storage::{OpenError, Range, Revision, Store, StoreOptions, verify_directory};
 
 const FILE: &str = "store.redb";
-/// Says more flipped bits than usual, for a long run.
+/// The number of flipped bits, for a longer run.
 const SAMPLES: &str = "WATCHKEEPER_DAMAGE_TEST_SAMPLES";
 const DEFAULT_SAMPLES: usize = 600;
 
@@ -33,7 +33,7 @@ async fn sample() -> (tempfile::TempDir, Range) {
     (dir, everything)
 }
 
-/// The file of a store that a crash has left, with what it held after its last write and before it.
+/// The file of a crashed store, and its content after and before the last write.
 async fn crashed() -> (Vec<u8>, [Range; 2]) {
     let (dir, before) = sample().await;
     let store = Store::open(dir.path(), StoreOptions::default()).await.unwrap();
@@ -44,7 +44,7 @@ async fn crashed() -> (Vec<u8>, [Range; 2]) {
     (file, [after, before])
 }
 
-/// Opens a directory whose file holds these bytes.
+/// Opens a directory whose data file has these bytes.
 async fn open(bytes: &[u8]) -> (tempfile::TempDir, Result<Store, OpenError>) {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join(FILE), bytes).unwrap();
@@ -52,7 +52,7 @@ async fn open(bytes: &[u8]) -> (tempfile::TempDir, Result<Store, OpenError>) {
     (dir, opened)
 }
 
-/// An error names the file and says what to do next.
+/// Checks that an error names the file and gives advice.
 fn check_error(error: &OpenError, what: &str) {
     let is_expected = matches!(
         error,
@@ -66,7 +66,7 @@ fn check_error(error: &OpenError, what: &str) {
     assert!(!error.advice().is_empty());
 }
 
-/// Either the file is refused, or nothing is missing, not even after a further write and a restart.
+/// Checks that the file is rejected or complete, even after another write and a restart.
 async fn check(bytes: &[u8], original: &Range, what: &str) -> bool {
     check_any(bytes, std::slice::from_ref(original), what).await
 }
@@ -101,11 +101,11 @@ async fn check_any(bytes: &[u8], originals: &[Range], what: &str) -> bool {
 }
 
 #[tokio::test]
-async fn flipped_bits_are_noticed_or_harmless() {
+async fn flipped_bits_are_detected_or_harmless() {
     let (dir, original) = sample().await;
     let good = fs::read(dir.path().join(FILE)).unwrap();
     let samples = std::env::var(SAMPLES).map_or(DEFAULT_SAMPLES, |samples| samples.parse().unwrap());
-    // Half of them in the header, the rest all over the file.
+    // Half of them in the header, the rest anywhere in the file.
     let header = (0..320 * 8).step_by(320 * 16 / samples + 1);
     let rest = (320 * 8..good.len() * 8).step_by(good.len() * 16 / samples + 1);
     let mut refused = 0;
@@ -117,10 +117,10 @@ async fn flipped_bits_are_noticed_or_harmless() {
     assert!(refused > 0);
 }
 
-/// Damage to the last commit cannot be told from a commit that a crash has cut off: there, and only there, the store may be
-/// as it was before it.
+/// Damage to the last commit cannot be distinguished from an incomplete commit after a crash. Only in that case may the
+/// store be in the previous state.
 #[tokio::test]
-async fn flipped_bits_after_a_crash_are_noticed_or_harmless() {
+async fn flipped_bits_after_a_crash_are_detected_or_harmless() {
     let (good, originals) = crashed().await;
     assert!(!check_any(&good, &originals[..1], "undamaged").await);
     let mut refused = 0;
@@ -153,7 +153,7 @@ async fn truncated_files_are_refused() {
 }
 
 #[tokio::test]
-async fn overwritten_pages_are_noticed_or_harmless() {
+async fn overwritten_pages_are_detected_or_harmless() {
     let (dir, original) = sample().await;
     let good = fs::read(dir.path().join(FILE)).unwrap();
     let mut refused = 0;

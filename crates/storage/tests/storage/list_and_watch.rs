@@ -1,7 +1,7 @@
-//! The promise everything above a store rests on: a range and the feed after it give a copy that is never wrong.
+//! The main guarantee of a store: a range and the feed after it produce a copy that is always correct.
 //!
-//! Writers, a compactor and readers run at once on several threads. Each reader keeps a copy of a prefix; if it falls
-//! behind it begins again with a range. In the end all copies are the store.
+//! Writers, a compactor and readers run concurrently. Each reader maintains a copy of a prefix; if it falls behind, it
+//! starts over with a range. In the end every copy equals the store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ const PREFIXES: [&str; 4] = ["/", "/a/", "/b/", "/b/1"];
 
 type Copied = BTreeMap<Key, Revision>;
 
-/// A writer with a generator of its own: creates, updates and deletes keys that others write, too.
+/// A writer with its own random generator: creates, updates and deletes keys that others write too.
 async fn write(store: Store, mut seed: u64) {
     for _ in 0..WRITES {
-        // Knuth's MMIX generator: any will do.
+        // Knuth's MMIX generator.
         seed = seed
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
@@ -42,7 +42,7 @@ async fn write(store: Store, mut seed: u64) {
     }
 }
 
-/// Keeps hardly any history, so that slow readers are overtaken.
+/// Retains hardly any history, so that slow readers fall behind.
 async fn compact(store: Store, done: Arc<AtomicBool>) {
     while !done.load(Ordering::Relaxed) {
         let target = store.current_revision().get().saturating_sub(20);
@@ -51,7 +51,7 @@ async fn compact(store: Store, done: Arc<AtomicBool>) {
     }
 }
 
-/// Follows a prefix until it has seen the last revision; returns the copy and how often it began again.
+/// Follows a prefix up to the last revision. Returns the copy and the number of restarts.
 async fn follow(
     store: Store,
     prefix: &str,
@@ -84,7 +84,7 @@ async fn follow(
     }
 }
 
-/// Applies changes, and checks that each one follows from what the copy holds.
+/// Applies changes, and checks that each follows from the copy.
 fn apply(copy: &mut Copied, batch: Batch) {
     for change in batch.changes {
         assert!(change.revision <= batch.revision);
@@ -118,7 +118,7 @@ async fn check(store: Store) {
     }
     done.store(true, Ordering::Relaxed);
     compactor.await.unwrap();
-    // One more write, so that readers that are waiting see the end.
+    // One more write, so that waiting readers reach the end.
     let end = store.create("/end", "x".into(), None).await.unwrap();
     tell_last.send_replace(Some(end));
     store.create("/after the end", "x".into(), None).await.unwrap();
@@ -135,7 +135,7 @@ async fn check(store: Store) {
             .map(|item| (item.key, item.mod_revision))
             .collect();
         let mut copy = copy;
-        // The reader may have seen the very last write as well.
+        // The reader may have seen the very last write too.
         copy.remove("/after the end");
         expected.remove("/after the end");
         assert_eq!(copy, expected, "reader {reader} after {restarts} restarts");

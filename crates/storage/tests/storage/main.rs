@@ -1,4 +1,4 @@
-//! What a store promises, on every engine, through restarts and damage.
+//! The guarantees of a store, on every engine, across restarts and damage.
 
 mod backup;
 mod conformance;

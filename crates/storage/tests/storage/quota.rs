@@ -1,4 +1,4 @@
-//! A store that is as large as it may be: what grows is refused, what makes room is not, and room is used at once.
+//! A full store: writes that grow it are refused, writes that free space are not, and freed space is usable at once.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ async fn create(store: &Store, key: &str, bytes: usize) -> Result<Revision, Writ
     store.create(key, vec![b'x'; bytes].into(), None).await
 }
 
-/// Creates keys until there is no room. Returns how many there are.
+/// Creates keys until the store is full. Returns their number.
 async fn fill(store: &Store) -> usize {
     for number in 0.. {
         match create(store, &format!("/{number}"), 1000).await {
@@ -31,7 +31,7 @@ async fn fill(store: &Store) -> usize {
 }
 
 #[tokio::test]
-async fn a_full_store_refuses_what_grows_and_nothing_else() {
+async fn a_full_store_refuses_only_writes_that_grow_it() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     let count = fill(&store).await;
@@ -45,7 +45,7 @@ async fn a_full_store_refuses_what_grows_and_nothing_else() {
         .update("/0", vec![b'y'; 3000].into(), key.mod_revision, None)
         .await;
     assert!(matches!(larger, Err(WriteError::NoSpace)));
-    // A status of the same size, or a finalizer that is removed: what an operator needs to make room.
+    // A status of the same size, or a removed finalizer: writes an operator needs to free space.
     let smaller = store
         .update("/0", "y".into(), key.mod_revision, None)
         .await
@@ -61,7 +61,7 @@ async fn a_full_store_refuses_what_grows_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_store_is_full_again_after_a_restart_and_counts_alike() {
+async fn a_full_store_is_full_after_a_restart_with_the_same_usage() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     fill(&store).await;
@@ -81,7 +81,7 @@ async fn a_store_is_full_again_after_a_restart_and_counts_alike() {
     again.close().await;
 }
 
-/// History is given up before a writer is refused: the state fits many times.
+/// History is dropped before a write is refused.
 #[tokio::test]
 async fn updates_never_fill_a_store() {
     let dir = tempfile::tempdir().unwrap();
@@ -96,7 +96,7 @@ async fn updates_never_fill_a_store() {
 }
 
 #[tokio::test]
-async fn defragmenting_gives_room_back_to_the_file_system() {
+async fn defragmenting_returns_space_to_the_file_system() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), StoreOptions::default()).await.unwrap();
     for number in 0..200 {
@@ -108,7 +108,7 @@ async fn defragmenting_gives_room_back_to_the_file_system() {
     }
     store.compact(store.current_revision()).await.unwrap();
     let before = store.usage().file_bytes;
-    // Writers wait for it, and are not refused.
+    // Writers wait meanwhile, and are not refused.
     let (defragmented, written) = tokio::join!(store.defragment(), create(&store, "/meanwhile", 10));
     defragmented.unwrap();
     written.unwrap();

@@ -1,4 +1,4 @@
-//! What a durable store remembers.
+//! Restarts of a durable store.
 
 use std::path::Path;
 use std::time::Duration;

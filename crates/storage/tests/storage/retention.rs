@@ -4,7 +4,7 @@ use watchkeeper_storage::{Retention, Revision, Store, StoreOptions};
 
 const VALUE_BYTES: usize = 1000;
 
-/// How much history is left after each of many updates of one key.
+/// The length of the history after each of many updates of one key.
 async fn history_lengths(retention: Retention) -> Vec<u64> {
     let store = Store::memory(StoreOptions {
         retention,
@@ -32,7 +32,7 @@ async fn the_number_of_changes_is_bounded() {
         ..Default::default()
     })
     .await;
-    // An eighth more before it is cut back, and the write that shows it.
+    // The limit plus one eighth, plus the write that exceeds it.
     assert_eq!(lengths.iter().max(), Some(&91));
     assert!(lengths[100..].iter().all(|&length| length >= 80));
 }

@@ -1,4 +1,4 @@
-//! Data files of earlier formats, written by the programs of their time, are read and brought up to date.
+//! Data files of earlier formats, written by the programs of their time, are read and upgraded.
 
 use std::fs;
 use std::io::Read as _;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use watchkeeper_storage::{Revision, Store, StoreOptions, verify_directory};
 
-/// What the program that wrote the fixtures was told to write: (key, value), in order, at the last revision.
+/// The content of the fixtures: keys and values, in order, at the last revision.
 fn written() -> Vec<(String, String)> {
     let mut keys = std::collections::BTreeMap::new();
     for number in 0..60u64 {
@@ -49,7 +49,7 @@ async fn held(store: &Store) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Closed, and left by a crash.
+/// One closed properly, and one left by a crash.
 const FIXTURES: [&str; 2] = ["format-1", "format-1-crashed"];
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn a_store_of_format_1_is_read_and_upgraded() {
 }
 
 #[tokio::test]
-async fn looking_at_a_store_does_not_upgrade_it() {
+async fn inspecting_a_store_does_not_upgrade_it() {
     for name in FIXTURES {
         let dir = unpack(name);
         let before = fs::read(dir.path().join("store.redb")).unwrap();

@@ -1,4 +1,4 @@
-//! A real etcd for one test: on free ports, in a directory of its own, gone with the value.
+//! A real etcd for one test: on free ports, in its own directory, stopped on drop.
 
 #![allow(dead_code, unreachable_pub)]
 
@@ -18,7 +18,7 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// Starts one; `None`, with a word about it, if there is no etcd on this machine.
+    /// Starts one; `None`, with a message, if etcd is not installed.
     pub fn start() -> Option<Self> {
         Self::start_with(|_| Vec::new())
     }
@@ -85,17 +85,17 @@ impl Etcd {
         }
     }
 
-    /// Where it listens.
+    /// The client port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Where it listens, without TLS.
+    /// The client URL, without TLS.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Whether it leads its cluster.
+    /// True if it is the leader of its cluster.
     pub fn is_leader(&self) -> bool {
         let Some(answer) = self.ask("POST", "/v3/maintenance/status", "{}") else {
             return false;
@@ -113,7 +113,7 @@ impl Etcd {
         self.process.wait().unwrap();
     }
 
-    /// Starts it again on the same data, and waits until it serves.
+    /// Restarts it on the same data, and waits until it serves.
     pub fn restart(&mut self) {
         self.process = spawn(&self.program, &self.arguments);
         self.wait();
@@ -121,7 +121,7 @@ impl Etcd {
 
     fn wait(&self) {
         for _ in 0..1000 {
-            // With TLS nobody is let in here: that it listens must do.
+            // With TLS this request is rejected; an open port must do.
             let is_tls = self
                 .arguments
                 .iter()
@@ -140,7 +140,7 @@ impl Etcd {
         panic!("etcd does not serve");
     }
 
-    /// Deletes all keys with a prefix in one revision, as an administrator could.
+    /// Deletes all keys with a prefix in one revision, as an administrator can.
     pub fn delete_prefix(&self, prefix: &str) {
         let mut end = prefix.as_bytes().to_vec();
         *end.last_mut().unwrap() += 1;
@@ -193,7 +193,7 @@ fn find() -> Option<PathBuf> {
         .map(|place| place.join("etcd"))
         .find(|file| file.is_file());
     if found.is_none() {
-        // Not by `eprintln!`: what that says in a test that passes is never seen.
+        // Not `eprintln!`: the output of a passing test is captured.
         let _ = writeln!(
             std::io::stderr(),
             "skipped: there is no etcd on this machine (Debian: apt-get install etcd-server)"

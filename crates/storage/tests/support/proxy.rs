@@ -1,4 +1,4 @@
-//! A TCP proxy that cuts connections when told to.
+//! A TCP proxy that can cut its connections.
 
 #![allow(dead_code, unreachable_pub)]
 
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// A way to a port that can be cut.
+/// A proxy to a port.
 #[derive(Clone)]
 pub struct Proxy {
     port: u16,
@@ -18,7 +18,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Begins to forward, until the runtime ends.
+    /// Forwards until the runtime ends.
     pub async fn start(to: u16) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let proxy = Self {
@@ -35,17 +35,17 @@ impl Proxy {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Cuts all connections there are.
+    /// Cuts all current connections.
     pub fn cut(&self) {
         self.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Whether new connections are refused.
+    /// Refuses new connections, or accepts them again.
     pub fn refuse(&self, refuse: bool) {
         self.refuses.store(refuse, Ordering::SeqCst);
     }
 
-    /// Leads new connections to another port.
+    /// Forwards new connections to another port.
     pub fn redirect(&self, to: u16) {
         self.to.store(to, Ordering::SeqCst);
     }

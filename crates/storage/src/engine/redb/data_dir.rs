@@ -1,4 +1,4 @@
-//! The directory of a durable store: who may use it, and how its file comes to be.
+//! The directory of a durable store: its lock, and the creation of its data file.
 //!
 //! ```text
 //! lock             locked by the process that uses the directory
@@ -6,7 +6,7 @@
 //! store.redb.new   data being set up; a crash leaves it, the next start removes it
 //! ```
 //!
-//! The data file gets its name only when it is complete and on the disk, so a file of that name is whole or damaged,
+//! The data file gets its name only after it is complete and synced, so a file of that name is complete or damaged,
 //! never unfinished.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -18,10 +18,10 @@ use crate::OpenError;
 const LOCK: &str = "lock";
 const DATA: &str = "store.redb";
 const UNFINISHED: &str = "store.redb.new";
-/// What every redb file begins with.
+/// The first bytes of every redb file.
 const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
 
-/// A directory that belongs to this process as long as this value lives.
+/// A directory that this process holds the lock of, as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
@@ -29,15 +29,15 @@ pub(crate) struct DataDir {
 }
 
 impl Drop for DataDir {
-    /// Gives the directory back at once. To close the file would not: a process that is being started elsewhere in this one
-    /// holds it open until it runs a program of its own.
+    /// Releases the lock at once. Closing the file would not: a child process that is being spawned elsewhere in this
+    /// process keeps a copy of the descriptor until it calls exec.
     fn drop(&mut self) {
         let _ = self.lock.unlock();
     }
 }
 
 impl DataDir {
-    /// Makes the directory if need be, and locks it.
+    /// Creates the directory if necessary, and locks it.
     pub(crate) fn acquire(path: &Path) -> Result<Self, OpenError> {
         create_dir(path).map_err(io_error("create the directory", path))?;
         let lock_path = path.join(LOCK);
@@ -58,7 +58,7 @@ impl DataDir {
         }
     }
 
-    /// As [`acquire`](Self::acquire), of a directory that must have a store already.
+    /// Like [`acquire`](Self::acquire), for a directory that must already contain a store.
     pub(crate) fn acquire_existing(path: &Path) -> Result<Self, OpenError> {
         let data = data_in(path);
         match data
@@ -72,12 +72,12 @@ impl DataDir {
         }
     }
 
-    /// Where the data is.
+    /// The path of the data file.
     pub(crate) fn data(&self) -> PathBuf {
         data_in(&self.path)
     }
 
-    /// The data file of a store that is there.
+    /// Opens the data file of an existing store.
     pub(crate) fn open_data(&self) -> Result<File, OpenError> {
         let path = self.data();
         let mut file = private()
@@ -87,7 +87,7 @@ impl DataDir {
         Ok(file)
     }
 
-    /// The data file, first set up by `init` if there is none.
+    /// Opens the data file; creates it with `init` if there is none.
     pub(crate) fn open_or_init(
         &self,
         init: impl FnOnce(File) -> Result<(), OpenError>,
@@ -102,7 +102,7 @@ impl DataDir {
         self.open_data()
     }
 
-    /// Sets up a data file, which gets its name when `init` is done with it.
+    /// Creates a data file. It gets its final name after `init` returns.
     pub(crate) fn init(&self, init: impl FnOnce(File) -> Result<(), OpenError>) -> Result<(), OpenError> {
         let unfinished = self.path.join(UNFINISHED);
         let file = private()
@@ -116,7 +116,7 @@ impl DataDir {
     }
 }
 
-/// Where the data of a directory is.
+/// The path of the data file in a directory.
 pub(crate) fn data_in(path: &Path) -> PathBuf {
     path.join(DATA)
 }
@@ -142,7 +142,7 @@ pub(crate) fn io_error(step: &'static str, path: &Path) -> impl FnOnce(io::Error
     move |source| OpenError::Io { step, path, source }
 }
 
-/// Values may be secrets: files are for their owner only.
+/// Options for files that only their owner can read: values may be secrets.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
@@ -151,7 +151,7 @@ fn private() -> OpenOptions {
     options
 }
 
-/// Creates a directory with its parents, and makes their names last.
+/// Creates a directory with its parents, and syncs their names.
 fn create_dir(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -168,7 +168,7 @@ fn create_dir(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Without this, a file's name may be gone after a power cut although its data was synchronised.
+/// Syncs a directory. Otherwise the name of a synced file can be lost in a power cut.
 fn sync_dir(path: &Path) -> io::Result<()> {
     if cfg!(unix) {
         File::open(path)?.sync_all()?;

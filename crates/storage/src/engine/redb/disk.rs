@@ -1,9 +1,9 @@
-//! The data file as redb uses it, which remembers whether synchronising it ever failed.
+//! The backend of the data file, which remembers whether an fsync failed.
 //!
-//! After a failed `fsync` nobody knows what is on the disk: the system may have thrown the changed pages away and still
-//! show them to whoever reads the file. Reading it again proves nothing, and another `fsync` succeeds without having
-//! written them. So there is no second try: the store takes no further write until it is opened anew, from what the
-//! disk really has ([`forget_cached_pages`]).
+//! After a failed `fsync` the content of the disk is unknown: the system may have dropped the dirty pages and still
+//! show them to readers of the file. Reading it back proves nothing, and another `fsync` succeeds without writing them.
+//! So there is no retry: the store accepts no writes until it is reopened from what the disk really has
+//! ([`drop_cached_pages`]).
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::StorageBackend;
 
-/// Whether synchronising has failed. Clones tell the same.
+/// True once an fsync has failed. Clones share the flag.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SyncFailure(Arc<AtomicBool>);
 
@@ -26,7 +26,7 @@ impl SyncFailure {
     }
 }
 
-/// A file, and what became of it.
+/// A file that records a failed fsync.
 #[derive(Debug)]
 pub(crate) struct Disk {
     pub(crate) file: Box<dyn StorageBackend>,
@@ -59,10 +59,10 @@ impl StorageBackend for Disk {
     }
 }
 
-/// Makes the system read a file from the disk again, as far as it can be told to. Pages that are yet to be written stay.
-pub(crate) fn forget_cached_pages(file: &File) {
+/// Asks the system to drop cached pages of a file, so that reads reach the disk. Dirty pages stay.
+pub(crate) fn drop_cached_pages(file: &File) {
     #[cfg(target_os = "linux")]
-    // It is advice: where it is not taken, the file is read as the system remembers it.
+    // This is a hint. If the system ignores it, reads may come from its cache.
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
     #[cfg(not(target_os = "linux"))]
     let _ = file;

@@ -1,5 +1,5 @@
-//! A disk that fails: writers are told, nothing half-done is visible, and writing goes on when the disk does; but not
-//! after a failed synchronisation, which leaves nobody knowing what the disk has.
+//! A failing disk: writers get errors, no partial commit is visible, and writes succeed again when the disk recovers.
+//! After a failed fsync they do not, because the content of the disk is unknown.
 
 use std::io;
 use std::path::Path;
@@ -15,14 +15,14 @@ use crate::clock::Clock;
 use crate::transform::Values;
 use crate::{BackupFile, RestoreOptions, Revision, Store, StoreOptions, WriteError};
 
-/// What goes wrong, and after how many further calls of that kind.
+/// A fault, and the number of calls of that kind before it.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
-    /// Writing fails half-way through a commit.
+    /// A write fails in the middle of a commit.
     Full { after: usize },
-    /// Synchronising fails.
+    /// An fsync fails.
     Sync { after: usize },
-    /// Synchronising works, but reports an error all the same.
+    /// An fsync succeeds but reports an error.
     Ambiguous { after: usize },
 }
 
@@ -35,7 +35,7 @@ struct FaultyDisk {
 }
 
 impl FaultyDisk {
-    /// Counts down, and fails when the time has come.
+    /// Counts down, and fails at zero.
     fn pass(&self, count: impl FnOnce(&mut Fault) -> Option<&mut usize>) -> io::Result<()> {
         match self.fault.lock().as_mut().and_then(count) {
             None => Ok(()),
@@ -111,7 +111,7 @@ async fn create(store: &Store, key: &str) -> Result<Revision, WriteError> {
     store.create(key, vec![b'x'; 3000].into(), None).await
 }
 
-/// Writes until a fault has come, and then some. Returns the keys whose writers were told that it failed.
+/// Writes until the fault has occurred, and a little longer. Returns the keys whose writers got an error.
 async fn write_into(fault: Fault, store: &Store, faults: &Faults) -> Vec<String> {
     create(store, "/a").await.unwrap();
     let before = create(store, "/b").await.unwrap();
@@ -120,7 +120,7 @@ async fn write_into(fault: Fault, store: &Store, faults: &Faults) -> Vec<String>
     for number in 0..20 {
         let key = format!("/failed/{number}");
         match create(store, &key).await {
-            // The fault comes later than this commit.
+            // The fault comes in a later commit.
             Ok(_) => assert!(keys(store).await.contains(&key)),
             Err(WriteError::NoSpace) => {
                 assert!(matches!(fault, Fault::Full { .. }));
@@ -168,9 +168,9 @@ async fn a_full_disk_fails_writers_and_nothing_else() {
     }
 }
 
-/// The disk works again, and says so; what it has of the write that failed is not known, so nothing may rest on it.
+/// The disk works again, but which part of the failed write it has is unknown, so nothing may build on it.
 #[tokio::test]
-async fn nothing_is_written_after_a_failed_sync_until_the_store_is_opened_anew() {
+async fn no_write_succeeds_after_a_failed_sync_until_the_store_is_reopened() {
     for fault in (0..3).flat_map(|after| [Fault::Sync { after }, Fault::Ambiguous { after }]) {
         let dir = tempfile::tempdir().unwrap();
         let faults = Faults::default();
@@ -183,10 +183,7 @@ async fn nothing_is_written_after_a_failed_sync_until_the_store_is_opened_anew()
         let WriteError::Engine(why) = refused else {
             panic!("{refused}");
         };
-        assert!(
-            why.to_string().contains("until the store is opened anew"),
-            "{why}"
-        );
+        assert!(why.to_string().contains("until the store is reopened"), "{why}");
         assert_eq!(
             (keys(&store).await, store.current_revision()),
             (acknowledged.clone(), current)
@@ -199,7 +196,7 @@ async fn nothing_is_written_after_a_failed_sync_until_the_store_is_opened_anew()
             acknowledged.iter().all(|key| found.contains(key)),
             "{fault:?} lost some"
         );
-        // Only the first of those that failed may have reached the disk after all.
+        // Only the first failed commit may have reached the disk.
         let more: Vec<_> = found.iter().filter(|key| !acknowledged.contains(key)).collect();
         assert!(more.is_empty() || more == [&failed[0]], "{fault:?} made {more:?}");
         assert!(again.current_revision() >= current);
@@ -209,7 +206,7 @@ async fn nothing_is_written_after_a_failed_sync_until_the_store_is_opened_anew()
 }
 
 #[tokio::test]
-async fn all_writers_of_a_failed_commit_are_told() {
+async fn all_writers_of_a_failed_commit_get_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let faults = Faults::default();
     let store = open(dir.path(), &faults);
@@ -231,7 +228,7 @@ async fn all_writers_of_a_failed_commit_are_told() {
     store.close().await;
 }
 
-/// A failed restore leaves nothing that could be taken for a store, and the same restore works on a disk that does.
+/// A failed restore leaves no data file, and the same restore succeeds on a working disk.
 #[tokio::test]
 async fn a_restore_onto_a_failing_disk_leaves_no_store() {
     let dir = tempfile::tempdir().unwrap();
@@ -256,7 +253,7 @@ async fn a_restore_onto_a_failing_disk_leaves_no_store() {
         );
         match result {
             Err(_) => assert!(!to.join("store.redb").exists(), "{fault:?}"),
-            // So many calls of that kind were not needed.
+            // The restore makes fewer calls of that kind.
             Ok(_) => {
                 assert!(!came, "{fault:?}");
                 std::fs::remove_dir_all(&to).unwrap();

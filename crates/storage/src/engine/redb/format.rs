@@ -1,13 +1,14 @@
-//! The formats that a data file has had, and the way from an older one to the current one.
+//! The formats of the data file, and the upgrade from older ones.
 //!
 //! | format | difference |
 //! |---|---|
 //! | 1 | a log of records, and the compacted revision |
-//! | 2 | values may be encrypted: they begin with `k8s:enc:`. A program that knows format 1 only would serve them as they are |
+//! | 2 | values may be encrypted: they start with `k8s:enc:`. A program that only knows format 1 would serve them
+//! encrypted |
 //!
-//! A file is upgraded when a store is opened to be written to, in one transaction, after all of it was read. Whoever only
-//! looks at a file (`verify`, `backup`) leaves its format as it is. There is no way back: a backup from before the upgrade
-//! can be restored by the older program.
+//! Opening a store for writing upgrades the file, in one transaction, after all of it was read. Read-only commands
+//! (`verify`, `backup`) leave the format alone. There is no downgrade; a backup from before the upgrade can be restored
+//! by the older program.
 
 use std::path::Path;
 
@@ -16,7 +17,7 @@ use redb::{Database, ReadTransaction};
 use super::{COMPACTED, META, open_error, table_error};
 use crate::{OpenError, Revision};
 
-/// The name of the format's number in the `meta` table.
+/// The key of the format version in the `meta` table.
 pub(crate) const FORMAT: &str = "format";
 
 /// The format of a data file.
@@ -27,7 +28,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The format that this code writes.
+    /// The format that this version writes.
     pub(crate) const CURRENT: Self = Self::V2;
 
     pub(crate) fn number(self) -> u64 {
@@ -41,7 +42,7 @@ impl Format {
     }
 }
 
-/// The format of a file and the revision it was compacted at.
+/// The format of a file and its compacted revision.
 pub(crate) fn read_meta(transaction: &ReadTransaction, path: &Path) -> Result<(Format, Revision), OpenError> {
     let meta = transaction
         .open_table(META)
@@ -63,7 +64,7 @@ pub(crate) fn read_meta(transaction: &ReadTransaction, path: &Path) -> Result<(F
     }
 }
 
-/// Brings a file that was read as a whole to the current format.
+/// Upgrades a file, which was read completely before, to the current format.
 pub(crate) fn upgrade(database: &Database) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     transaction

@@ -1,4 +1,4 @@
-//! Looking at a data directory that no server uses, without changing a byte of its data.
+//! Read-only access to a data directory that no server uses.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use redb::Database;
 use super::data_dir::{DataDir, io_error};
 use super::panics::caught;
 use super::verify::View;
-use super::{Contents, builder, open_error, recover, senseless};
+use super::{Contents, builder, open_error, recover, unreadable_page};
 use crate::clock::Clock;
 use crate::transform::Values;
 use crate::{Backup, OpenError, Revision, Snapshot};
 
-/// What a data directory holds, all of which was read and checked.
+/// The content of a data directory, after a complete check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// The format of its data file.
@@ -21,9 +21,9 @@ pub struct Verified {
     pub revision: Revision,
     /// The oldest revision that can still be read; zero if all can.
     pub compacted: Revision,
-    /// How many keys have a value.
+    /// The number of keys with a value.
     pub keys: u64,
-    /// How many records there are, history included.
+    /// The number of records, history included.
     pub records: u64,
     /// Their bytes.
     pub used_bytes: u64,
@@ -31,8 +31,8 @@ pub struct Verified {
     pub file_bytes: u64,
 }
 
-/// Reads everything in a data directory and checks it: every page, every row, every revision. Nothing is changed, not even
-/// a file that a crash has left to be repaired by the next start.
+/// Reads and checks a data directory: every page, every row, every revision. Nothing is changed, not even a file that
+/// the next start would repair after a crash.
 pub fn verify_directory(dir: impl AsRef<Path>) -> Result<Verified, OpenError> {
     let (contents, file_bytes) = read(dir.as_ref())?;
     let mvcc = &contents.recovered.mvcc;
@@ -47,14 +47,14 @@ pub fn verify_directory(dir: impl AsRef<Path>) -> Result<Verified, OpenError> {
     })
 }
 
-/// A backup of a data directory that no server uses, all of which was checked.
+/// Makes a backup of a data directory that no server uses, after a complete check.
 pub fn back_up_directory(dir: impl AsRef<Path>) -> Result<Backup, OpenError> {
     let (contents, _) = read(dir.as_ref())?;
     Ok(Backup::of(&Snapshot(contents.recovered.mvcc), Values::Raw))
 }
 
 fn read(dir: &Path) -> Result<(Contents, u64), OpenError> {
-    caught(|| read_checked(dir)).unwrap_or_else(|panic| Err(senseless(dir, &panic)))
+    caught(|| read_checked(dir)).unwrap_or_else(|panic| Err(unreadable_page(dir, &panic)))
 }
 
 fn read_checked(dir: &Path) -> Result<(Contents, u64), OpenError> {
@@ -69,7 +69,7 @@ fn read_checked(dir: &Path) -> Result<(Contents, u64), OpenError> {
     Ok((contents, file_bytes))
 }
 
-/// Opens a file as the next start would, on a view whose changes go nowhere.
+/// Opens a file as the next start would, on a view that discards changes.
 fn open_view(file: std::fs::File) -> Result<Database, redb::Error> {
     let copy = file.try_clone()?;
     super::verify::verify(copy)?;

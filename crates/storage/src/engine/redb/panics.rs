@@ -1,8 +1,8 @@
-//! Panics of redb as errors.
+//! Turns panics of redb into errors.
 //!
-//! redb follows a page before it has checked it, and panics where a damaged one leads it astray. [`caught`] turns that into
-//! an error. The panic hook would print a message and advise a backtrace of code that is not at fault, so the hook is
-//! wrapped once: on a thread that is inside [`caught`] it stays quiet. All other panics are reported as before.
+//! redb follows a page before it verifies it, and panics on some damaged ones. [`caught`] turns that into an error. The
+//! panic hook would print a message and a misleading backtrace hint, so it is wrapped once: on a thread that is inside
+//! [`caught`] it stays quiet. All other panics are reported as before.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -13,7 +13,7 @@ thread_local! {
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a step that works on a file. A panic becomes its message.
+/// Runs a step on a file. If it panics, returns the panic message as the error.
 pub(crate) fn caught<T>(step: impl FnOnce() -> T) -> Result<T, String> {
     static WRAP: Once = Once::new();
     WRAP.call_once(|| {

@@ -1,7 +1,7 @@
-//! A power cut at any moment: what was synchronised is there, of the rest any part may be.
+//! A power cut at any moment: synced data survives, and any part of the rest may.
 //!
-//! A workload runs once on a disk that writes down every call. Then the disk is put together as it might look after
-//! a cut at each of many moments, with a random choice of the sectors not yet synchronised, and opened.
+//! A workload runs once on a disk that records every call. For each of many moments, the test then builds the disk as
+//! it may look after a cut, with a random choice of the unsynced sectors, and opens it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,9 +17,9 @@ use crate::clock::Clock;
 use crate::transform::Values;
 use crate::{RangeRequest, ReadAt, Retention, Revision, Store, StoreOptions};
 
-/// What a disk writes at once.
+/// The unit of disk writes.
 const SECTOR: usize = 512;
-/// Moments that are tried.
+/// The number of moments tested.
 const CUTS: usize = 120;
 
 #[derive(Debug)]
@@ -30,11 +30,11 @@ enum Call {
     },
     Resize(usize),
     Sync,
-    /// Not a call: the store has acknowledged this revision, and its keys are these.
+    /// Not a call: the store has acknowledged this revision, and these are its keys.
     Acknowledged(Revision, Keys),
 }
 
-/// The keys of a store, and since when they have their values.
+/// The keys of a store, and the revisions of their values.
 type Keys = BTreeMap<String, Revision>;
 type Journal = Arc<Mutex<Vec<Call>>>;
 
@@ -105,7 +105,7 @@ async fn keys(store: &Store, at: Revision) -> Keys {
         .collect()
 }
 
-/// Groups of writes of many sizes, with compaction and its garbage in between.
+/// Commits of many sizes, with compactions in between.
 async fn work(store: &Store, journal: &Journal) {
     for round in 0..40usize {
         let writers: Vec<_> = (0..1 + round % 5)
@@ -132,7 +132,7 @@ async fn write(store: &Store, key: &str, size: usize) {
     };
 }
 
-/// Any sequence of choices will do, as long as it is the same in every run.
+/// A deterministic random generator.
 struct Dice(u64);
 
 impl Dice {
@@ -145,7 +145,7 @@ impl Dice {
     }
 }
 
-/// The file after a cut, and what had been acknowledged by then.
+/// The file after a cut, and what was acknowledged before it.
 fn cut<'a>(start: &[u8], calls: &'a [Call], dice: &mut Dice) -> (Vec<u8>, Option<(Revision, &'a Keys)>) {
     let synced = calls
         .iter()
@@ -175,7 +175,7 @@ fn cut<'a>(start: &[u8], calls: &'a [Call], dice: &mut Dice) -> (Vec<u8>, Option
 async fn acknowledged_writes_survive_a_power_cut() {
     let dir = tempfile::tempdir().unwrap();
     let journal = Journal::default();
-    // Opened once, so that the file exists before the disk writes down what happens to it.
+    // Opened once, so that the file exists before the disk starts recording.
     Store::open(dir.path(), StoreOptions::default())
         .await
         .unwrap()
@@ -199,7 +199,7 @@ async fn acknowledged_writes_survive_a_power_cut() {
             continue;
         };
         assert!(store.current_revision() >= revision, "cut after {moment} calls");
-        // What was under way may have been committed, and may have compacted the acknowledged revision.
+        // A commit in progress may have succeeded, and may have compacted the acknowledged revision.
         if store.compacted_revision() <= revision {
             assert_eq!(
                 keys(&store, revision).await,

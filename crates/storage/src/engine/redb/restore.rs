@@ -1,10 +1,10 @@
-//! From a backup to a data directory.
+//! Restores a backup into a data directory.
 //!
 //! ```text
-//! check the whole backup ▶ write a data file under another name ▶ close it ▶ read it back ▶ give it its name
+//! check the whole backup ▶ write a data file under a temporary name ▶ close it ▶ read it back ▶ rename it
 //! ```
 //!
-//! A failure on the way leaves no store behind: the same command can be given again.
+//! A failure leaves no store behind, so the command can be repeated.
 
 use std::fs::File;
 use std::path::Path;
@@ -15,23 +15,23 @@ use super::data_dir::{DataDir, io_error};
 use super::disk::SyncFailure;
 use super::panics::caught;
 use super::verify::{View, verify};
-use super::{LOG, OpenFile, builder, init_tables, open_database, open_error, recover, row, senseless};
+use super::{LOG, OpenFile, builder, init_tables, open_database, open_error, recover, row, unreadable_page};
 use crate::backup::{BackupError, BackupReader};
 use crate::transform::Values;
 use crate::{BackupSummary, OpenError, Revision};
 
-/// Rows are written in transactions of so many bytes.
+/// The size of a transaction in bytes.
 const TRANSACTION_BYTES: usize = 8 << 20;
 
-/// How a backup is restored.
+/// Options of a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoreOptions {
-    /// Adds this to the revision of the store. Clients that have seen what was written after the backup then notice that
-    /// their versions are gone, and list anew; without it, a version they remember may come to mean something else.
+    /// Added to the revision of the store. Clients that have seen writes made after the backup then find their resource
+    /// versions expired, and list again. Without it, a version that they remember may get a new meaning.
     pub bump_revision: u64,
 }
 
-/// Makes a store in a directory that has none from a backup.
+/// Creates a store from a backup, in a directory that has none.
 pub fn restore_directory(
     backup: impl AsRef<Path>,
     dir: impl AsRef<Path>,
@@ -40,7 +40,7 @@ pub fn restore_directory(
     let open_file: OpenFile = Box::new(|file| Ok(Box::new(FileBackend::new(file)?)));
     let (backup, dir) = (backup.as_ref(), dir.as_ref());
     caught(|| restore_with(backup, dir, options, &open_file))
-        .unwrap_or_else(|panic| Err(senseless(dir, &panic).into()))
+        .unwrap_or_else(|panic| Err(unreadable_page(dir, &panic).into()))
 }
 
 pub(super) fn restore_with(
@@ -121,7 +121,7 @@ fn fill(
     }
 }
 
-/// Sees that a data file holds what it should.
+/// Checks that a data file has the expected content.
 fn read_back(data: &Path, file: File, revision: Revision, summary: &BackupSummary) -> Result<(), OpenError> {
     let fail = |error: redb::Error| open_error(data, error);
     let copy = file.try_clone().map_err(io_error("use the data file", data))?;

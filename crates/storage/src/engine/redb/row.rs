@@ -1,4 +1,4 @@
-//! A record as bytes: what one row of the log holds under its revision.
+//! The encoding of a record: one row of the log, under its revision.
 //!
 //! ```text
 //! 0   checksum         u32   CRC-32 of the revision and of everything after this field
@@ -23,7 +23,7 @@ const HEADER: usize = 33;
 const HAS_VALUE: u8 = 1;
 const EXPIRES: u8 = 2;
 
-/// What is wrong with a row.
+/// The errors of a row.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RowError {
     #[error("the row of revision {0} is too short")]
@@ -34,7 +34,7 @@ pub(crate) enum RowError {
     Key(Revision),
 }
 
-/// Bytes that a record takes.
+/// The encoded length of a record.
 pub(crate) fn len(record: &Record) -> usize {
     HEADER + record.key.len() + record.value.as_ref().map_or(0, Bytes::len)
 }
@@ -56,7 +56,7 @@ pub(crate) fn write(record: &Record, row: &mut [u8]) {
     row[..CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Reads a row back. The value is copied out tight.
+/// Decodes a row. The value is copied into an allocation of its own size.
 pub(crate) fn read(revision: Revision, row: &[u8]) -> Result<Record, RowError> {
     let (header, rest) = row
         .split_first_chunk::<HEADER>()
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_is_noticed() {
+    fn every_flipped_bit_is_detected() {
         let good = row(&record(Some("value"), Some(1)));
         for bit in 0..good.len() * 8 {
             let mut bad = good.clone();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn short_and_misplaced_rows_are_noticed() {
+    fn short_and_misplaced_rows_are_detected() {
         let good = row(&record(Some("value"), None));
         for length in 0..good.len() {
             assert!(read(Revision::new(9), &good[..length]).is_err(), "{length} bytes");

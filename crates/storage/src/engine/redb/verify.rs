@@ -1,13 +1,13 @@
-//! Is the file as redb left it? Asked before redb is allowed to write to it.
+//! Verifies that a file is as redb left it, before redb may write to it.
 //!
 //! redb trusts a file that was closed properly: it verifies neither checksums nor the list of free pages, and would
-//! write over live data if that list were wrong. It can check everything on request, but it also repairs, which may
-//! mean going back to an older state. A store must not lose acknowledged writes in silence, so the check runs on a
-//! view of the file whose changes go nowhere, and a file that would need repair is refused.
+//! overwrite live data if that list were wrong. It can check everything on request, but then it also repairs, possibly
+//! by rolling back to an older state. A store must not lose acknowledged writes silently. So the check runs on a view
+//! of the file that discards changes, and a file that would need repair is rejected.
 //!
-//! A file that was *not* closed properly is verified by redb itself when it is opened: there, going back is right
-//! when the last commit was cut off half-way. Damage to exactly that commit's pages looks the same and cannot be
-//! told apart.
+//! A file that was *not* closed properly is verified by redb itself when it is opened. Rolling back is correct there if
+//! the last commit was incomplete. Damage to exactly that commit's pages cannot be distinguished from an incomplete
+//! commit.
 
 use std::fs::File;
 use std::io;
@@ -18,16 +18,16 @@ use redb::{DatabaseError, StorageBackend, StorageError};
 
 use super::builder;
 
-/// How a file was left.
+/// The way a file was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closed {
-    /// By a store that was closed.
+    /// The store was closed.
     Properly,
-    /// By one that crashed, or whose disk failed.
+    /// The store crashed, or its disk failed.
     Abruptly,
 }
 
-/// Tells how a file was left. Fails if it was closed properly and has changed since.
+/// Returns how a file was closed. Fails if it was closed properly and has changed since.
 pub(crate) fn verify(file: File) -> Result<Closed, redb::Error> {
     let view = View::of(file)?;
     let mut builder = builder();
@@ -37,18 +37,18 @@ pub(crate) fn verify(file: File) -> Result<Closed, redb::Error> {
             true => Ok(Closed::Properly),
             false => Err(StorageError::Corrupted("pages have changed since it was closed".to_owned()).into()),
         },
-        // Not closed properly: opening it will verify it.
+        // Not closed properly: opening it verifies it.
         Err(DatabaseError::RepairAborted) => Ok(Closed::Abruptly),
         Err(error) => Err(error.into()),
     }
 }
 
-/// A file that can be changed without being changed.
+/// A view of a file that discards changes.
 #[derive(Debug)]
 pub(crate) struct View {
     file: FileBackend,
     len: Mutex<u64>,
-    /// What was written where, oldest first. Few, because a check hardly writes.
+    /// The writes, oldest first. A check writes very little.
     changes: Mutex<Vec<(u64, Box<[u8]>)>>,
 }
 
@@ -97,7 +97,7 @@ impl StorageBackend for View {
     }
 }
 
-/// Copies the part of `data`, which belongs at `start`, that `out` shows, which begins at `offset`.
+/// Copies the overlap of `data`, which starts at `start`, into `out`, which starts at `offset`.
 fn overlay(offset: u64, out: &mut [u8], start: u64, data: &[u8]) {
     let from = offset.max(start);
     let to = (offset + out.len() as u64).min(start + data.len() as u64);
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_laid_over_what_is_read() {
+    fn reads_include_earlier_writes() {
         let check = |start, data: &str, shown: &str| {
             let mut out = *b"....";
             overlay(10, &mut out, start, data.as_bytes());

@@ -1,4 +1,4 @@
-//! The feed: ordered, gap-free, or an explicit error.
+//! Feeds: ordered and gap-free, or an explicit error.
 
 use futures::poll_once;
 use watchkeeper_storage::{ReadError, Revision, Store};
@@ -6,7 +6,7 @@ use watchkeeper_storage::{ReadError, Revision, Store};
 use crate::conformance::{create, delete, read_until, show_batch, update};
 
 mod futures {
-    //! A future polled once: "is it waiting?" without a clock.
+    //! Polls a future once: checks that it waits, without a clock.
 
     use std::future::Future;
     use std::pin::pin;
@@ -106,13 +106,13 @@ pub(crate) async fn feed_below_the_compacted_revision_is_refused(store: Store) {
     assert!(error.is_compacted());
 }
 
-pub(crate) async fn feed_that_fell_behind_is_told(store: Store) {
+pub(crate) async fn feed_that_fell_behind_gets_an_error(store: Store) {
     let mut feed = store.watch("/a/", store.current_revision()).unwrap();
     create(&store, "/a/1", "x").await;
     create(&store, "/a/2", "x").await;
     store.compact(Revision::new(2)).await.unwrap();
     assert!(feed.next().await.unwrap_err().is_compacted());
-    // And again: the error does not go away by itself.
+    // The error persists.
     assert!(feed.read().unwrap_err().is_compacted());
 }
 

@@ -1,4 +1,4 @@
-//! Reading the present and the past.
+//! Reads of the current and of past revisions.
 
 use watchkeeper_storage::{RangeRequest, ReadAt, ReadError, Revision, Store, WriteError};
 
@@ -137,7 +137,7 @@ pub(crate) async fn range_at_a_past_revision(store: Store) {
 }
 
 pub(crate) async fn long_ranges_are_complete(store: Store) {
-    // More than is read under one hold of the lock, with a gap of deleted keys as long.
+    // More keys than one lock covers, with as long a gap of deleted keys.
     for number in 0..1500 {
         create(&store, &format!("/{number:04}"), "x").await;
     }
@@ -182,7 +182,7 @@ pub(crate) async fn reads_below_the_compacted_revision_are_refused(store: Store)
         ..under("/")
     };
     assert_eq!(store.range(&request).await, Err(expected));
-    // Compacting again, or further back, changes nothing.
+    // Compacting again, or at an older revision, changes nothing.
     store.compact(compacted).await.unwrap();
     store.compact(requested).await.unwrap();
     assert_eq!(store.compacted_revision(), compacted);
