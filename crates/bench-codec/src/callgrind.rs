@@ -1,10 +1,10 @@
-//! Counts the instructions of a loop, which do not depend on the machine's mood.
+//! Counts the instructions of a loop, which do not depend on the load of the machine.
 //!
-//! Each case is run by the same program under `valgrind --tool=callgrind`; only what the loop itself executes is
-//! counted. Counts are the same from run to run, but for a little chance in hash tables; they change with the compiler,
-//! its flags and the standard library, so compare within one build.
+//! The program runs itself under `valgrind --tool=callgrind` for each case, and counts only the loop. Counts are
+//! reproducible, except for a little randomness in hash tables. They change with the compiler, its flags and the
+//! standard library, so compare only within one build.
 
-// What is found out is printed: that is the point.
+// Printing results is the purpose.
 #![allow(clippy::print_stdout)]
 
 use std::process::Command;
@@ -14,11 +14,11 @@ use anyhow::{Context, Result, ensure};
 /// The first argument of a child.
 const CHILD: &str = "--child";
 
-/// The name under which callgrind finds [`counted`].
+/// The pattern by which callgrind finds [`counted`].
 const COUNTED: &str = "*callgrind::counted*";
 
-/// Prints what each case takes, `times` of which a loop does: all of them, or those with the first argument in their
-/// name. A child plays the one it is told.
+/// Prints the cost per iteration of each case, or of those whose name contains the first argument. A child runs the
+/// case it is given.
 pub fn print(unit: &str, cases: &[&str], times: usize, play: impl Fn(&str) -> Result<()>) -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [first, case] = &arguments[..]
@@ -34,7 +34,7 @@ pub fn print(unit: &str, cases: &[&str], times: usize, play: impl Fn(&str) -> Re
     Ok(())
 }
 
-/// Runs a loop once to warm up and once to count. It says how many times it has done its work.
+/// Runs a loop once to warm up and once to count. The loop returns the number of its iterations.
 pub fn play(work: &mut dyn FnMut() -> Result<usize>, times: usize) -> Result<()> {
     work()?;
     let done = counted(work)?;
@@ -42,13 +42,13 @@ pub fn play(work: &mut dyn FnMut() -> Result<usize>, times: usize) -> Result<()>
     Ok(())
 }
 
-/// Plays one case under callgrind and reads how many instructions it took.
+/// Runs one case under callgrind and reads its instruction count.
 fn count(case: &str) -> Result<u64> {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
     valgrind.arg(format!("--toggle-collect={COUNTED}"));
     valgrind.arg(std::env::current_exe()?).args([CHILD, case]);
-    let output = valgrind.output().context("valgrind is needed to count")?;
+    let output = valgrind.output().context("cannot run valgrind")?;
     let log = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{case}: {log}");
     let collected = log.lines().find_map(|line| line.split_once("Collected : "));
@@ -56,7 +56,7 @@ fn count(case: &str) -> Result<u64> {
     Ok(count.trim().parse()?)
 }
 
-/// What callgrind counts.
+/// The function that callgrind counts.
 #[inline(never)]
 fn counted(work: &mut dyn FnMut() -> Result<usize>) -> Result<usize> {
     work()

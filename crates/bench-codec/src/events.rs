@@ -1,4 +1,4 @@
-//! The pods of a list as a watch stream in which every one changes once, and what a client does with it.
+//! A watch stream in which every pod of a list changes once, and a client that consumes it.
 
 use std::hint::black_box;
 
@@ -46,7 +46,7 @@ pub fn protobuf_stream(bodies: &Bodies) -> Result<Vec<u8>> {
     Ok(stream)
 }
 
-/// Each object is kept until the next one comes, as a store replaces it.
+/// Each object is dropped when the next one arrives, as in a store that replaces it.
 pub fn events(encoding: Encoding, stream: &[u8]) -> Result<usize> {
     let (kind, options) = (pod_kind(), ObjectOptions::default());
     let object = |raw: RawEvent<'_>| Object::from_raw(raw.object, &kind, &options);

@@ -1,5 +1,5 @@
-//! Realistic pods and what is done with them, for the programs of this crate and for those that need a cluster's worth
-//! of pods.
+//! Realistic pods and the operations on them, for the programs of this crate and others that need a cluster's worth of
+//! pods.
 
 pub mod callgrind;
 pub mod events;

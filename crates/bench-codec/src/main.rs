@@ -1,15 +1,15 @@
-//! The wire beside its peers: time and memory.
+//! Compares the wire crate with its peers: time and memory.
 //!
 //! ```text
 //! cargo run --release -p watchkeeper-bench-codec                     # 30,000 pods, five rounds
 //! cargo run --release -p watchkeeper-bench-codec -- 100000 9 headers # 100,000 pods, nine rounds, cases about headers
 //! ```
 //!
-//! Ours and the peers take turns in one process; medians of the CPU time are printed, because other work on the
-//! machine lengthens wall time and not that. Peak memory is `VmHWM` of a fresh process per case. The pods are made up,
-//! but shaped like those of a real cluster: about 4 kB of JSON or 3 kB of protobuf, most of it `managedFields`.
+//! Ours and the peers take turns in one process. The program prints medians of CPU time, which other work on the
+//! machine affects less than wall time. Peak memory is `VmHWM` of a new process per case. The pods are synthetic but
+//! have the shape of real ones: about 4 kB of JSON or 3 kB of protobuf, most of it `managedFields`.
 
-// This is a program whose output is the point.
+// Printing results is the purpose.
 #![allow(clippy::print_stdout)]
 
 mod measure;
@@ -22,10 +22,10 @@ use watchkeeper_bench_codec::pods::Bodies;
 
 use self::measure::Turns;
 
-/// Rounds unless told otherwise: the least that gives a median worth its name.
+/// The default number of rounds: the least for a useful median.
 const ROUNDS: usize = 5;
 
-/// Pods unless told otherwise: a large cluster.
+/// The default number of pods: a large cluster.
 const PODS: usize = 30_000;
 
 fn main() -> Result<()> {

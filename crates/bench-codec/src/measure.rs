@@ -1,28 +1,28 @@
-//! Taking turns, and the middle of what was measured.
+//! Runs cases in turns and computes medians.
 
 use std::time::Duration;
 
 use anyhow::Result;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Which cases take turns, and how often.
+/// The selection of cases, and the number of rounds.
 pub(crate) struct Turns<'a> {
     pub(crate) rounds: usize,
-    /// Only cases whose name has this text.
+    /// Only cases whose name contains this.
     pub(crate) only: &'a str,
 }
 
-/// Something to be timed.
+/// A timed operation.
 pub(crate) struct Case<'a> {
     name: &'static str,
-    /// Bytes it reads, for the throughput.
+    /// The bytes it reads, for the throughput.
     bytes: usize,
     run: Box<dyn FnMut() -> Result<usize> + 'a>,
     times: Vec<Duration>,
 }
 
 impl<'a> Case<'a> {
-    /// `run` returns how many objects it has seen, so that the work cannot be optimised away and is checked.
+    /// `run` returns the number of objects seen, which is checked, so that the work cannot be optimised away.
     pub(crate) fn new(name: &'static str, bytes: usize, run: impl FnMut() -> Result<usize> + 'a) -> Self {
         Self {
             name,
@@ -50,8 +50,8 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Lets the cases take turns for so many rounds, after one that does not count, and prints medians. Ratios are to
-/// the last case, the peer.
+/// Runs the cases in turns for that many rounds, after an uncounted one, and prints medians. Ratios are to the last
+/// case, the peer.
 pub(crate) fn compare(
     title: &str,
     objects: usize,

@@ -1,5 +1,5 @@
-//! Peak memory: a fresh process per case reads the body from a file as from a socket, keeps what the case keeps, and
-//! says how large it ever was.
+//! Peak memory: a new process per case reads the body from a file in chunks, as from a socket, keeps the result, and
+//! reports its peak.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -15,7 +15,7 @@ use watchkeeper_bench_codec::work::{pod_kind, prost_list, serde_list};
 /// The first argument of a child.
 pub(crate) const CHILD: &str = "--child";
 
-/// The only buffer on the way in.
+/// The size of the read buffer.
 const BUFFER: usize = 64 << 10;
 
 const CASES: [(&str, Encoding); 6] = [
@@ -27,7 +27,7 @@ const CASES: [(&str, Encoding); 6] = [
     ("peer: prost into PodList", Encoding::Protobuf),
 ];
 
-/// Runs every case in a process of its own and prints its peak.
+/// Runs every case in its own process and prints its peak.
 pub(crate) fn compare(bodies: &Bodies, only: &str) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let path = |encoding| directory.path().join(format!("{encoding:?}"));
@@ -45,7 +45,7 @@ pub(crate) fn compare(bodies: &Bodies, only: &str) -> Result<()> {
     Ok(())
 }
 
-/// Plays one case and prints the peak of this process in MB.
+/// Runs one case and prints the peak of this process in MB.
 pub(crate) fn run_child(case: &str, body: &Path) -> Result<()> {
     let keep_managed_fields = case.contains("with managedFields");
     let options = ObjectOptions { keep_managed_fields };

@@ -1,5 +1,5 @@
 //! Realistic pods: two containers, ports, environment, a volume, an owner, labels, annotations, `managedFields`,
-//! status. And namespaces, which are as small as objects get.
+//! status. And namespaces, as an example of small objects.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use watchkeeper_wire::protobuf::primitive::put_bytes;
 use watchkeeper_wire::protobuf::{Envelope, encode_message};
 use watchkeeper_wire::schema::Schema;
 
-/// One pod, in the order a server writes; words with a `$` differ from pod to pod.
+/// One pod, in the order in which a server encodes it; `$` marks parts that differ from pod to pod.
 const TEMPLATE: &str = include_str!("pod.json");
 
-/// One namespace, likewise.
+/// One namespace, in the same way.
 const NAMESPACE: &str = r#"{"metadata":{"name":"$NAME","uid":"$UID","resourceVersion":"$VERSION","creationTimestamp":"2026-11-15T21:19:23Z","labels":{"kubernetes.io/metadata.name":"$NAME"},"managedFields":[{"manager":"bench","operation":"Update","apiVersion":"v1","time":"2026-11-15T21:19:23Z","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:labels":{".":{},"f:kubernetes.io/metadata.name":{}}}}}]},"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Active"}}"#;
 
 /// Pods per owner.
@@ -23,7 +23,7 @@ const OWNERS: usize = 30;
 
 /// The same list in both encodings, as a server sends it.
 pub struct Bodies {
-    /// How many there are.
+    /// The number of pods.
     pub pods: usize,
     /// As JSON.
     pub json: Vec<u8>,
@@ -31,18 +31,18 @@ pub struct Bodies {
     pub protobuf: Vec<u8>,
 }
 
-/// One of them.
+/// One pod as JSON.
 pub fn one(number: usize) -> String {
     pod(&template(), number)
 }
 
-/// One of them after a change.
+/// One pod after a change.
 pub fn one_at(number: usize, version: usize) -> String {
     let template = template().replace("$VERSION", &version.to_string());
     pod(&template, number)
 }
 
-/// The namespace whose first pod this is, if it is one.
+/// The namespace whose first pod this is, if there is one.
 pub fn namespace_begun_by(number: usize) -> Option<String> {
     let pods_per_namespace = REPLICAS * OWNERS;
     number
@@ -51,14 +51,14 @@ pub fn namespace_begun_by(number: usize) -> Option<String> {
 }
 
 impl Bodies {
-    /// Makes up so many pods.
+    /// Generates that many pods.
     pub fn generate(pods: usize) -> Result<Self> {
         let template = template();
         let items: Vec<String> = (0..pods).map(|number| pod(&template, number)).collect();
         Self::of("Pod", &items)
     }
 
-    /// Makes up so many namespaces.
+    /// Generates that many namespaces.
     pub fn namespaces(count: usize) -> Result<Self> {
         let items: Vec<String> = (0..count).map(namespace).collect();
         Self::of("Namespace", &items)
@@ -85,7 +85,7 @@ fn template() -> String {
     TEMPLATE.lines().map(str::trim_start).collect()
 }
 
-/// So many pods, one by one.
+/// Generates pods one by one.
 pub fn values(pods: usize) -> impl Iterator<Item = Result<Value>> {
     let template = template();
     (0..pods).map(move |number| Ok(serde_json::from_str(&pod(&template, number))?))

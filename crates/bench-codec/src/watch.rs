@@ -1,4 +1,4 @@
-//! A watch stream beside what kube does: a line, then serde_json into a typed event.
+//! A watch stream, compared with what kube does: a line, then serde_json into a typed event.
 
 use std::hint::black_box;
 
@@ -11,7 +11,7 @@ use watchkeeper_wire::Encoding;
 
 use crate::measure::{Case, Turns, compare};
 
-/// Every pod changes once.
+/// Measures a stream in which every pod changes once.
 pub(crate) fn time(bodies: &Bodies, turns: &Turns<'_>) -> Result<()> {
     let (json, protobuf) = (&json_stream(bodies)?[..], &protobuf_stream(bodies)?[..]);
     compare(

@@ -1,4 +1,4 @@
-//! The wire beside what kube does (serde_json into `k8s-openapi`) and beside prost (into `k8s-pb`).
+//! The wire crate, compared with what kube does (serde_json into `k8s-openapi`) and with prost (into `k8s-pb`).
 
 use std::hint::black_box;
 
@@ -13,7 +13,7 @@ use watchkeeper_wire::{Encoding, Object};
 
 use crate::measure::{Case, Turns, compare};
 
-/// Decoded pods to be cloned in turn: all of them would take a gigabyte.
+/// The number of decoded pods that are cloned in turn: all of them would need a gigabyte.
 const CLONED: usize = 1000;
 
 /// Times all cases and prints the medians.

@@ -1,4 +1,4 @@
-//! What is measured: what a client does with a list of pods, and what its peers do.
+//! The measured operations of a client on a list of pods, and those of its peers.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use watchkeeper_wire::protobuf::{Envelope, encode_message};
 use watchkeeper_wire::schema::Schema;
 use watchkeeper_wire::{Encoding, ListSplitter, Object, ObjectOptions, RawObject, json, protobuf};
 
-/// What a body arrives in: a large HTTP/2 frame.
+/// The size of a chunk: that of a large HTTP/2 frame.
 pub const CHUNK: usize = 16 << 10;
 
-/// Calls `each` with every item; the body comes in chunks, as from a socket.
+/// Calls `each` with every item of a body that arrives in chunks, as from a socket.
 pub fn split(encoding: Encoding, body: &[u8], mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<usize> {
     let mut splitter = ListSplitter::new(encoding);
     let mut items = 0;
@@ -42,12 +42,12 @@ pub fn headers(encoding: Encoding, body: &[u8]) -> Result<usize> {
     })
 }
 
-/// What a cache keeps of pods.
+/// The pods as a cache stores them.
 pub fn objects(encoding: Encoding, body: &[u8]) -> Result<Vec<Object>> {
     objects_of(&pod_kind(), encoding, body)
 }
 
-/// What a cache keeps.
+/// The objects as a cache stores them.
 pub fn objects_of(kind: &Arc<GroupVersionKind>, encoding: Encoding, body: &[u8]) -> Result<Vec<Object>> {
     let options = ObjectOptions::default();
     let mut splitter = ListSplitter::new(encoding);
@@ -67,7 +67,7 @@ pub fn objects_of(kind: &Arc<GroupVersionKind>, encoding: Encoding, body: &[u8])
     Ok(objects)
 }
 
-/// Decodes each object, and drops it.
+/// Decodes each object and drops the result.
 pub fn each<T>(objects: &[Object], decode: impl Fn(&Object) -> Result<T>) -> Result<usize> {
     for object in objects {
         black_box(decode(object)?);
@@ -75,23 +75,22 @@ pub fn each<T>(objects: &[Object], decode: impl Fn(&Object) -> Result<T>) -> Res
     Ok(objects.len())
 }
 
-/// What a handler asks of a kept object.
+/// Decodes a stored object, as a handler does.
 pub fn decode<K: DeserializeOwned>(object: &Object) -> Result<K> {
     Ok(object.decode()?)
 }
 
-/// The same JSON by the peer.
+/// Decodes the same JSON with the peer.
 pub fn serde_decode<K: DeserializeOwned>(object: &Object) -> Result<K> {
     Ok(serde_json::from_slice(object.bytes())?)
 }
 
-/// The same protobuf by the peer, into its own structs.
+/// Decodes the same protobuf with the peer, into its own structs.
 pub fn prost_decode(object: &Object) -> Result<k8s_pb::api::core::v1::Pod> {
     Ok(k8s_pb::api::core::v1::Pod::decode(object.bytes())?)
 }
 
-/// So many clones of decoded objects: the same structs, texts and lists, and nothing to read. What no decoder can do
-/// without.
+/// Clones decoded objects: the same structs, strings and lists without parsing. The lower bound of any decoder.
 pub fn clones<K: Clone>(decoded: &[K], count: usize) -> Result<usize> {
     for object in decoded.iter().cycle().take(count) {
         black_box(object.clone());
@@ -99,7 +98,7 @@ pub fn clones<K: Clone>(decoded: &[K], count: usize) -> Result<usize> {
     Ok(count)
 }
 
-/// What a typed list does.
+/// Decodes a list as a typed list does.
 pub fn typed(encoding: Encoding, body: &[u8]) -> Result<usize> {
     let (kind, mut pods) = (pod_kind(), Vec::new());
     split(encoding, body, |item| {
@@ -123,7 +122,7 @@ pub fn cut(encoding: Encoding, body: &[u8]) -> Result<usize> {
     })
 }
 
-/// Every item as JSON text.
+/// Converts every item to JSON.
 pub fn to_json(body: &[u8]) -> Result<usize> {
     let options = ObjectOptions {
         keep_managed_fields: true,
@@ -136,7 +135,7 @@ pub fn to_json(body: &[u8]) -> Result<usize> {
     })
 }
 
-/// Every item as protobuf.
+/// Converts every item to protobuf.
 pub fn to_protobuf(body: &[u8]) -> Result<usize> {
     let schema = Schema::builtin();
     let pod = schema.kind("v1", "Pod").expect("pods are built in");
@@ -146,22 +145,22 @@ pub fn to_protobuf(body: &[u8]) -> Result<usize> {
     })
 }
 
-/// What kube does with the body of a list.
+/// Decodes the body of a list as kube does.
 pub fn serde_list(body: &[u8]) -> Result<List<Pod>> {
     Ok(serde_json::from_slice(body)?)
 }
 
-/// The body of a list by prost.
+/// Decodes the body of a list with prost.
 pub fn prost_list(body: &[u8]) -> Result<PodList> {
     Ok(PodList::decode(Envelope::read(body)?.raw)?)
 }
 
-/// What namespaces are.
+/// The kind of namespaces.
 pub fn namespace_kind() -> Arc<GroupVersionKind> {
     Arc::new(GroupVersionKind::new("", "v1", "Namespace"))
 }
 
-/// What pods are.
+/// The kind of pods.
 pub fn pod_kind() -> Arc<GroupVersionKind> {
     Arc::new(GroupVersionKind::new("", "v1", "Pod"))
 }

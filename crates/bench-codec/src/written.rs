@@ -1,12 +1,12 @@
-//! What the writers of the latency benchmark write to, known to them and to the server that has it.
+//! The objects that the latency benchmark writes, shared by its writers and the server.
 
-/// Its namespace.
+/// Their namespace.
 pub const NAMESPACE: &str = "bench";
 
-/// How many writers there are at once, and pods for them.
+/// The number of concurrent writers, each with its own pod.
 pub const WRITERS: usize = 16;
 
-/// The name of what a writer writes to.
+/// The name of a writer's object.
 pub fn name(writer: usize) -> String {
     format!("latency-{writer}")
 }

@@ -1,16 +1,17 @@
-//! The server that the benchmarks ask: a process of its own, with the allocator that the program has.
+//! The server of the benchmarks: a process of its own, with the same allocator as the `watchkeeper` program.
 //!
-//! Lines in, lines out, until the input ends:
+//! It reads commands from stdin and prints an answer to each, until stdin ends:
 //!
 //! ```text
 //!   (started with the path of the kubeconfig to write) ▶ ready
-//!   load 30000   ▶ the version reached: so many pods, and what the writers of the latency benchmark write to
-//!   change 300   ▶ the version reached: so many pods have changed
-//!   relist 300   ▶ the version reached: so many pods have changed while watches were stalled, all history is forgotten
+//!   load 30000   ▶ the revision reached: that many pods, and the objects of the latency benchmark, are created
+//!   change 300   ▶ the revision reached: that many pods are changed
+//!   relist 300   ▶ the revision reached: that many pods are changed while watches are stalled, all history is
+//! compacted,
 //!                  and the watches are cut
 //! ```
 
-// This is a program whose output is the point.
+// Printing answers is the purpose.
 #![allow(clippy::print_stdout)]
 
 mod pods;
@@ -28,17 +29,19 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // As the program, which has decided what to log. Where kube is built as well, every span of HTTP/2 would otherwise
-    // prepare a line that nobody reads.
+    // As in the program, which installs a subscriber. Without one, if kube is part of the build, every HTTP/2 span
+    // would format a log line that nobody reads.
     tracing::subscriber::set_global_default(NoSubscriber::default())?;
-    let kubeconfig = std::env::args_os().nth(1).context("which kubeconfig?")?;
+    let kubeconfig = std::env::args_os()
+        .nth(1)
+        .context("usage: watchkeeper-bench-server KUBECONFIG")?;
     let address = "127.0.0.1:0".parse()?;
     let server = Server::builder().in_memory().listen(address).start().await?;
     server.write_kubeconfig(kubeconfig.as_ref())?;
     let mut pods = Pods::new(&server);
     println!("ready");
     while let Some(line) = next_line().await? {
-        println!("{}", pods.obey(&line).await?);
+        println!("{}", pods.run(&line).await?);
     }
     server.shutdown().await;
     Ok(())

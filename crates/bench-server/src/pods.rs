@@ -1,4 +1,4 @@
-//! The pods of the server, and what is done to them when told.
+//! The pods of the server, and the commands that change them.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use watchkeeper_storage::{Revision, Store};
 use watchkeeper_wire::protobuf::{Envelope, encode_message};
 use watchkeeper_wire::schema::Schema;
 
-/// Writes under way at once, so that the server is never idle.
+/// Concurrent writes, so that the server is never idle.
 const WRITES: usize = 64;
 
-/// The pods as they are stored. They are put there directly: what is measured is how they are read.
+/// The stored pods. They are written to the store directly: the benchmarks measure reads.
 pub(crate) struct Pods<'s> {
     server: &'s Handle,
     store: Store,
@@ -29,7 +29,7 @@ struct Pod {
 }
 
 impl<'s> Pods<'s> {
-    /// None yet.
+    /// No pods yet.
     pub(crate) fn new(server: &'s Handle) -> Self {
         Self {
             server,
@@ -39,13 +39,13 @@ impl<'s> Pods<'s> {
         }
     }
 
-    /// Does what a line says; returns the version reached.
-    pub(crate) async fn obey(&mut self, line: &str) -> Result<Revision> {
+    /// Runs a command; returns the revision reached.
+    pub(crate) async fn run(&mut self, line: &str) -> Result<Revision> {
         match line.split_once(' ') {
             Some(("load", count)) => self.load(count.parse()?).await,
             Some(("change", count)) => self.change(count.parse()?).await,
             Some(("relist", count)) => self.relist(count.parse()?).await,
-            _ => bail!("what is {line:?}?"),
+            _ => bail!("unknown command {line:?}"),
         }
     }
 
@@ -78,7 +78,7 @@ impl<'s> Pods<'s> {
         Ok(self.store.create(key, bytes, None).await?)
     }
 
-    /// Gives the first so many pods another annotation.
+    /// Changes an annotation of the first pods.
     async fn change(&mut self, count: usize) -> Result<Revision> {
         self.turn += 1;
         let turn = json!(self.turn.to_string());
@@ -97,12 +97,12 @@ impl<'s> Pods<'s> {
         Ok(self.store.current_revision())
     }
 
-    /// Changes so many pods while watches are stalled, forgets all history and cuts the watches.
+    /// Changes pods while watches are stalled, compacts all history and cuts the watches.
     async fn relist(&mut self, count: usize) -> Result<Revision> {
         let watches = RequestMatch::new(Verb::Watch, "pods");
         self.server.faults().set_flow(&watches, Flow::Stalled);
-        // One pod changes in any case: the version the clients know has to become history. The server's cache of
-        // changes notices that the store has forgotten with the change after.
+        // At least one pod changes, so that the version clients know is compacted. The server's watch cache notices the
+        // compaction with the change after it.
         let revision = self.change(count.max(1)).await?;
         self.store.compact(revision).await?;
         self.change(1).await?;

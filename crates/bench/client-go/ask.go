@@ -1,4 +1,4 @@
-// Lists, watches and single requests, as src/client/cases.rs has them: one of them in a process that does nothing else.
+// Lists, watches and single requests, as in src/client/cases.rs: one of them per process.
 
 package main
 
@@ -25,7 +25,7 @@ const (
 	getCount   = 4_000
 )
 
-// figures are what a case took, by the names they have in cases.rs.
+// figures are the measurements of a case, with the names of cases.rs.
 type figures struct {
 	WallMs  float64 `json:"wall_ms"`
 	CPUMs   float64 `json:"cpu_ms"`
@@ -33,7 +33,7 @@ type figures struct {
 	Sockets int     `json:"sockets"`
 }
 
-// ask prints what it took. What was asked for stays until everything is measured.
+// ask runs a case and prints its figures. The result stays in memory until everything is measured.
 func ask(what, kubeconfig string) error {
 	began, cpu := time.Now(), cpuTime()
 	kept, err := answer(context.Background(), what, kubeconfig)
@@ -78,7 +78,7 @@ func answer(ctx context.Context, what, kubeconfig string) (any, error) {
 	return nil, fmt.Errorf("no such question: %s", what)
 }
 
-// listAny asks for client-go's form for any kind, which it has as JSON.
+// listAny lists with the dynamic client, which uses JSON.
 func listAny(ctx context.Context, what, kubeconfig string) (any, error) {
 	config, err := config(kubeconfig)
 	if err != nil {
@@ -124,7 +124,7 @@ func get(ctx context.Context, client *kubernetes.Clientset, gets, atOnce int) er
 	return <-failures
 }
 
-// watches opens them and waits for an event of each.
+// watches opens watches and waits for an event on each.
 func watches(ctx context.Context, client *kubernetes.Clientset) (any, error) {
 	var open []any
 	for range watchCount {

@@ -1,4 +1,4 @@
-// A shared informer with one handler, as src/runtime/our_client.rs and kube_client.rs have them.
+// A shared informer with one handler, as in src/runtime/our_client.rs and kube_client.rs.
 
 package main
 
@@ -17,22 +17,22 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// writers is how many pods wait for writers in the server; see written.rs of bench-codec.
+// writers is the number of pods for writers in the server; see written.rs of bench-codec.
 const writers = 16
 
-// patience is how long a relist may take, client-go's backing off included.
+// patience is the timeout of a relist, including client-go's backoff.
 const patience = 2 * time.Minute
 
-// glance is how often a store is asked whether it has a version: client-go has nobody to tell it.
+// glance is the polling interval of a store: client-go has no notification.
 const glance = 5 * time.Millisecond
 
-// program is the informer and whoever handles its events.
+// program is the informer and its event handler.
 type program struct {
 	client       *kubernetes.Clientset
 	informer     cache.SharedIndexInformer
 	registration cache.ResourceEventHandlerRegistration
 	told         atomic.Int64
-	// changed is what an event does once everything is known.
+	// changed handles an event after the initial sync.
 	changed func(object any)
 }
 
@@ -60,7 +60,7 @@ func runInformer(scenario, kubeconfig, podCount string) error {
 	return fmt.Errorf("no such scenario: %s", scenario)
 }
 
-// start returns when the handler has been told of every object there is.
+// start returns after the handler was called for every object.
 func (p *program) start(expected int, informer func(informers.SharedInformerFactory) cache.SharedIndexInformer) error {
 	factory := informers.NewSharedInformerFactory(p.client, 0)
 	p.informer = informer(factory)
@@ -119,7 +119,7 @@ func (p *program) relist(pods int) error {
 	if err := p.start(pods+writers, allPods); err != nil {
 		return err
 	}
-	// Nobody listens, as with ours, and what the first list has left behind is given back before memory is looked at.
+	// No handler is registered, as with ours, and garbage of the first list is freed before memory is measured.
 	if err := p.informer.RemoveEventHandler(p.registration); err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (p *program) relist(pods int) error {
 	return err
 }
 
-// waitFor waits until the store has what was written at a version.
+// waitFor waits until the store has the write of a version.
 func (p *program) waitFor(version string) error {
 	wanted, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
@@ -161,7 +161,7 @@ func (p *program) waitFor(version string) error {
 	return fmt.Errorf("no relist")
 }
 
-// annotation of whatever an informer hands out.
+// annotation returns an annotation of any object of an informer.
 func annotation(object any, name string) string {
 	if object, ok := object.(metav1.Object); ok {
 		return object.GetAnnotations()[name]

@@ -1,4 +1,4 @@
-// How long it takes from sending a write to hearing of it; src/runtime/latency.rs says what is timed and how often.
+// The time from sending a write to its event; src/runtime/latency.rs explains what is timed and how often.
 
 package main
 
@@ -19,16 +19,16 @@ import (
 const (
 	ofAConfigMap = "latency, a config map"
 	ofManyPods   = "latency, 16 pods at once"
-	// mark is the annotation by which the event of a write is known.
+	// mark is the annotation that identifies the event of a write.
 	mark = "write"
-	// namespace is where what is written to is.
+	// namespace is that of the written objects.
 	namespace    = "bench"
 	writes       = 300
 	loadedWrites = 1600
 	firstWrites  = 50
 )
 
-// write patches what a writer writes to.
+// write patches the object of a writer.
 type write func(ctx context.Context, name string, patch []byte) error
 
 // times of one write.
@@ -66,7 +66,7 @@ func (p *program) patchConfigMap(ctx context.Context, name string, patch []byte)
 	return err
 }
 
-// manyWriters do not wait for each other, and share the number of writes.
+// manyWriters runs concurrent writers that share the number of writes.
 func manyWriters(write write, expected *expected) error {
 	var all []times
 	var lock sync.Mutex
@@ -93,7 +93,7 @@ func manyWriters(write write, expected *expected) error {
 	}
 }
 
-// writeInTurn goes on when both the answer and the event of a write have come.
+// writeInTurn continues after both the answer and the event of a write have arrived.
 func writeInTurn(writer, first, count int, write write, expected *expected) ([]times, error) {
 	var all []times
 	name := fmt.Sprintf("latency-%d", writer)
@@ -113,7 +113,7 @@ func writeInTurn(writer, first, count int, write write, expected *expected) ([]t
 	return all, nil
 }
 
-// expected has the marks that have been written and not seen, and who waits for them.
+// expected has the marks that were written and not yet seen, and their waiters.
 type expected struct {
 	lock  sync.Mutex
 	marks map[string]waiting
@@ -136,7 +136,7 @@ func (e *expected) expect(mark string, since time.Time) <-chan time.Duration {
 	return told
 }
 
-// saw is called by the handler: the time ends when it is called.
+// saw is called by the handler, and ends the measured time.
 func (e *expected) saw(mark string) {
 	e.lock.Lock()
 	defer e.lock.Unlock()

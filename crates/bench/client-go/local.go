@@ -1,6 +1,6 @@
-// What needs no server, as src/runtime/local.rs does it: reads of a store while it is written to, keys through a queue,
-// and the drain of a backlog by workers. A child plays one case, a round for each line it hears, so that the others
-// have their turns in between.
+// Benchmarks without a server, as in src/runtime/local.rs: reads of a store while it is written to, keys through a
+// queue, and workers that drain a backlog. A child runs one case, one round per input line, so that the peers can take
+// turns.
 
 package main
 
@@ -63,7 +63,7 @@ func prepare(name, argument string) (round, error) {
 	return nil, fmt.Errorf("no such case: %s", name)
 }
 
-// reads looks objects up while another thread changes the store without pause.
+// reads looks objects up while another goroutine changes the store continuously.
 func reads(file string) (round, error) {
 	pods, err := readPods(file)
 	if err != nil {
@@ -109,7 +109,7 @@ func byApp(object any) ([]string, error) {
 	return []string{object.(*corev1.Pod).Labels["app"]}, nil
 }
 
-// writeWithoutPause returns when the writer has begun; what it returns ends it.
+// writeWithoutPause returns once the writer runs; the returned function stops it.
 func writeWithoutPause(store cache.Store, pods []any) (stop func()) {
 	var done atomic.Bool
 	var writer sync.WaitGroup
@@ -129,7 +129,7 @@ func writeWithoutPause(store cache.Store, pods []any) (stop func()) {
 	}
 }
 
-// timed is how long each call took, sorted.
+// timed returns the durations of the calls, sorted.
 func timed(count int, call func(turn int)) []time.Duration {
 	all := make([]time.Duration, count)
 	for turn := range all {
@@ -145,7 +145,7 @@ func nanos(sorted []time.Duration, perMille int) float64 {
 	return float64(sorted[(len(sorted)-1)*perMille/1000].Nanoseconds())
 }
 
-// cycles is add, get and done of one key after another, one thread, in millions per second of CPU time.
+// cycles measures add, get and done of one key after another on one thread, in millions per second of CPU time.
 func cycles(behind int) []float64 {
 	queue := workqueue.NewTyped[uint64]()
 	defer queue.ShutDown()
@@ -161,7 +161,7 @@ func cycles(behind int) []float64 {
 	return []float64{cycleCount / (cpuTime() - began).Seconds() / 1e6}
 }
 
-// through takes all keys in and then out, in milliseconds of CPU time.
+// through adds all keys and then takes them out, in milliseconds of CPU time.
 func through() []float64 {
 	began := cpuTime()
 	queue := workqueue.NewTyped[int]()
@@ -176,7 +176,7 @@ func through() []float64 {
 	return []float64{(cpuTime() - began).Seconds() * 1e3}
 }
 
-// drain is workers and a backlog: each looks its object up, gives way once, and is done.
+// drain runs workers on a backlog: each looks its object up, yields once, and is done.
 func drain() (round, error) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	for number := range backlog {

@@ -1,11 +1,11 @@
-// The peer named client-go: Kubernetes' own client, doing what the benchmarks ask of ours and of kube.
+// The client-go peer: Kubernetes' own client, with the same tasks as ours and kube.
 //
 //	watchkeeper-client-go informer SCENARIO KUBECONFIG PODS   an informer with one handler (informer.go, latency.go)
 //	watchkeeper-client-go local CASE ARGUMENT                 stores and queues, no server (local.go)
 //	watchkeeper-client-go ask WHAT KUBECONFIG                 lists, watches and gets (ask.go)
-//	watchkeeper-client-go try WHAT KUBECONFIG                 the server as client-go meets it (try.go, try_*.go)
+//	watchkeeper-client-go try WHAT KUBECONFIG                 compatibility trials of the server (try.go, try_*.go)
 //
-// It speaks in lines with whoever started it, as the Rust children of the benchmarks do.
+// It talks to its parent in lines, as the Rust children of the benchmarks do.
 package main
 
 import (
@@ -22,12 +22,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// protobuf is what Kubernetes' own components ask for. The typed clients of this version prefer it anyway; here
-// bodies are sent in it as well.
+// protobuf is the content type of Kubernetes' own components. The typed clients of this version prefer it in answers;
+// here it is used for request bodies as well.
 const protobuf = "application/vnd.kubernetes.protobuf"
 
 func main() {
-	// As in a program that has decided what to log.
+	// As in a program that has configured its logging.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	if err := run(os.Args[1:]); err != nil {
@@ -53,7 +53,7 @@ func run(arguments []string) error {
 	return fmt.Errorf("no such part: %q", arguments)
 }
 
-// config is a kubeconfig's, without client-go's limit on requests per second, which the others do not have.
+// config is that of a kubeconfig, without client-go's rate limit, which the other clients do not have.
 func config(kubeconfig string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -74,7 +74,7 @@ func connect(kubeconfig string) (*kubernetes.Clientset, error) {
 
 var input = bufio.NewScanner(os.Stdin)
 
-// say says one line to the parent.
+// say prints one line for the parent.
 func say(line any) {
 	fmt.Println(line)
 }
@@ -87,7 +87,7 @@ func hear() (string, error) {
 	return input.Text(), nil
 }
 
-// report says what was measured.
+// report prints the measured numbers.
 func report(numbers ...float64) {
 	for at, number := range numbers {
 		if at > 0 {

@@ -1,6 +1,6 @@
-// The server as client-go meets it. A trial has a server of its own and ends the process with a message if that server
-// does not do what Kubernetes' does. What a client cannot do to a server, break its watches and make it forget, it asks
-// of its parent, tests/client_go.rs.
+// Compatibility trials: the server as client-go uses it. A trial has its own server, and ends the process with a
+// message if that server does not behave as Kubernetes' does. What a client cannot do to a server, such as breaking its
+// watches or compacting its history, it requests from its parent, tests/client_go.rs.
 
 package main
 
@@ -22,10 +22,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// forever is longer than anything takes that comes at all.
+// forever is a timeout longer than anything that succeeds.
 const forever = time.Minute
 
-// home is the namespace of what trials write, and ours the label that tells it from what every namespace has.
+// home is the namespace of the objects of trials; ours is the label that distinguishes them from default objects.
 const (
 	home = "default"
 	ours = "team=ours"
@@ -60,7 +60,7 @@ var trials = map[string]func(*trial){
 	"events_are_recorded":                              eventsAreRecorded,
 }
 
-// trial is what is tried with, and what has been asked.
+// trial has the clients of a trial and the recorded requests.
 type trial struct {
 	context.Context
 	config   *rest.Config
@@ -68,7 +68,7 @@ type trial struct {
 	requests requests
 }
 
-// try plays one trial; "names" prints those there are.
+// try runs one trial; "names" prints the names of all.
 func try(name, kubeconfig string) error {
 	if name == "names" {
 		for _, name := range slices.Sorted(maps.Keys(trials)) {
@@ -97,13 +97,13 @@ func try(name, kubeconfig string) error {
 	return nil
 }
 
-// parent has the parent do something to the server.
+// parent requests an operation on the server from the parent.
 func (t *trial) parent(order string) {
 	say(order)
 	check("the parent, asked to "+order, must(hear()), "done")
 }
 
-// requests are all requests so far, as "GET /path?query".
+// requests records all requests, as "GET /path?query".
 type requests struct {
 	sync.Mutex
 	all []string
@@ -122,7 +122,7 @@ func (r *requests) record(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// with are those that have all these texts.
+// with returns the requests that contain all these texts.
 func (r *requests) with(texts ...string) []string {
 	r.Lock()
 	defer r.Unlock()
@@ -165,7 +165,7 @@ func check[T any](what string, is, wanted T) {
 	}
 }
 
-// checkRefusal wants an error that one of client-go's questions says yes to.
+// checkRefusal expects an error for which a predicate of client-go is true.
 func checkRefusal[T any](what string, is func(error) bool) func(T, error) error {
 	return func(_ T, err error) error {
 		if !is(err) {
@@ -175,7 +175,7 @@ func checkRefusal[T any](what string, is func(error) bool) func(T, error) error 
 	}
 }
 
-// next is what comes of something that must come.
+// next returns the next value of a channel; it fails if none comes.
 func next[T any](what string, channel <-chan T) T {
 	select {
 	case value, more := <-channel:
@@ -196,7 +196,7 @@ func configMap(name, colour string) *corev1.ConfigMap {
 	}
 }
 
-// paint creates a config map, or gives it another colour.
+// paint creates a config map, or changes its colour.
 func (t *trial) paint(name, colour string) *corev1.ConfigMap {
 	maps := t.client.CoreV1().ConfigMaps(home)
 	if old, err := maps.Get(t, name, metav1.GetOptions{}); err == nil {

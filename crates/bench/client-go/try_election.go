@@ -1,4 +1,4 @@
-// What programs do beside their work: lead, and say what happened.
+// Leader election and event recording.
 
 package main
 

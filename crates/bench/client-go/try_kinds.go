@@ -1,4 +1,4 @@
-// Which kinds there are, and clients that do not know them beforehand.
+// Discovery, and clients without compiled-in types.
 
 package main
 
@@ -43,13 +43,13 @@ func discoveryInEitherForm(t *trial) {
 	check("health", string(must(aggregated.RESTClient().Get().AbsPath("/readyz").Do(t).Raw())), "ok")
 }
 
-// resourcesOf are those of a server by group, version and name.
+// resourcesOf returns the resources of a server by group, version and name.
 func resourcesOf(client discovery.DiscoveryInterface) map[string]metav1.APIResource {
 	_, lists := must2(client.ServerGroupsAndResources())
 	all := map[string]metav1.APIResource{}
 	for _, list := range lists {
 		for _, resource := range list.APIResources {
-			// What client-go itself makes different in the two forms.
+			// Fields that client-go itself fills differently in the two forms.
 			resource.StorageVersionHash, resource.Group, resource.Version, resource.SingularName = "", "", "", ""
 			slices.Sort(resource.Verbs)
 			all[list.GroupVersion+" "+resource.Name] = resource
@@ -92,7 +92,7 @@ func (t *trial) dynamic() dynamic.Interface {
 	return must(dynamic.NewForConfig(t.config))
 }
 
-// define makes widgets known and waits until they are.
+// define creates the definition of widgets and waits until it is established.
 func (t *trial) define() {
 	properties := object{
 		"spec": object{"type": "object", "properties": object{
@@ -165,7 +165,7 @@ func customKindsByTheDynamicClient(t *trial) {
 	mustDo(api.DeleteCollection(t, metav1.DeleteOptions{}, metav1.ListOptions{}))
 	tells(told, "delete a", "delete c")
 
-	// Built-in kinds, as JSON.
+	// Built-in kinds, in JSON.
 	roles := t.dynamic().Resource(schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"})
 	check("roles of every cluster", len(must(roles.List(t, metav1.ListOptions{Limit: 5})).Items), 5)
 }

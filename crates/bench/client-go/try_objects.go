@@ -1,4 +1,4 @@
-// Single objects and lists: what is refused and how, patches, apply, finalizers, pages and subresources.
+// Single objects and lists: errors, patches, apply, finalizers, pages and subresources.
 
 package main
 
@@ -101,7 +101,7 @@ func aPagerSeesEverythingOnce(t *trial) {
 	}
 	check("pages", len(t.requests.with("limit=100")), 10)
 
-	// A token that has grown too old comes with another, for what is there by then.
+	// An expired continue token comes with another one, for the current state.
 	page := must(t.client.CoreV1().ConfigMaps(home).List(t, metav1.ListOptions{Limit: 400}))
 	check("a continuation", page.Continue != "" && page.RemainingItemCount != nil, true)
 	t.paint("map-0001", "blue")
@@ -112,7 +112,7 @@ func aPagerSeesEverythingOnce(t *trial) {
 	renewed := err.(apierrors.APIStatus).Status().ListMeta.Continue
 	rest := must(t.client.CoreV1().ConfigMaps(home).List(t, metav1.ListOptions{Continue: renewed}))
 	check("the rest", rest.Items[0].Name > page.Items[len(page.Items)-1].Name, true)
-	// The pager begins again instead.
+	// The pager falls back to a full list instead.
 	forgetAfter = 3
 	whole, _ := must2(pages.List(t, options))
 	check("the whole list, in one piece", len(whole.(*corev1.ConfigMapList).Items), 1000)

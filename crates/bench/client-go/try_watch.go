@@ -1,4 +1,4 @@
-// Informers, retry watchers and watches, and what becomes of them when a watch breaks or a version is gone.
+// Informers, retry watchers and watches, when a watch breaks or a version has expired.
 
 package main
 
@@ -20,10 +20,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// streamed is in the request of a list that comes as events.
+// streamed is part of the query of a streaming list.
 const streamed = "sendInitialEvents=true"
 
-// informer follows our config maps; what it tells comes in words.
+// informer follows our config maps; its events are described as texts.
 func (t *trial) informer() <-chan string {
 	factory := informers.NewSharedInformerFactoryWithOptions(t.client, 0, informers.WithNamespace(home),
 		informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = ours }))
@@ -38,7 +38,7 @@ func (t *trial) informer() <-chan string {
 			told <- "add " + words(object)
 		},
 		UpdateFunc: func(old, object any) {
-			// A relist tells of everything, changed or not.
+			// A relist reports every object, changed or not.
 			if version(old) != version(object) {
 				told <- "update " + words(object)
 			}
@@ -71,7 +71,7 @@ func tells(told <-chan string, wanted ...string) {
 	}
 }
 
-// several are the next words, in whatever order.
+// several returns the next texts, in any order.
 func several(told <-chan string, count int) map[string]bool {
 	words := map[string]bool{}
 	for range count {
@@ -100,7 +100,7 @@ func anInformerGoesOnAfterItsWatchBreaks(t *trial) {
 	t.paint("a", "red")
 	told := t.informer()
 	tells(told, "there is a red")
-	// After an orderly end it watches from the last event on; without an event it would take the watch for a failure.
+	// After a regular end it resumes from the last event; without an event it would treat the end as a failure.
 	last := t.paint("a", "blue")
 	tells(told, "update a blue")
 	t.parent("end configmaps")
@@ -109,7 +109,7 @@ func anInformerGoesOnAfterItsWatchBreaks(t *trial) {
 	tells(told, "add b blue", "delete b blue")
 	check("watches from the last event on", len(t.requests.with("watch=true", "resourceVersion="+last.ResourceVersion+"&")), 1)
 	check("streamed lists", len(t.requests.with(streamed)), 1)
-	// A stream that is cut it takes for a failure of the server, and lists again.
+	// It treats a cut stream as a failure of the server, and lists again.
 	t.parent("cut configmaps")
 	t.paint("c", "blue")
 	tells(told, "add c blue")
@@ -135,7 +135,7 @@ func anInformerListsAgainWhenItsVersionIsGone(t *trial) {
 	check("streamed lists", len(t.requests.with(streamed)), 2)
 }
 
-// lister is how clients list that know nothing of streamed lists.
+// lister lists like clients that do not support streaming lists.
 type lister struct{ *cache.ListWatch }
 
 func (lister) IsWatchListSemanticsUnSupported() bool { return true }
@@ -147,7 +147,7 @@ func anInformerThatListsInPages(t *trial) {
 	maps := t.client.CoreV1().ConfigMaps(home)
 	informer := cache.NewSharedIndexInformer(lister{&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			// A list of any version would come whole.
+			// A list at version "0" would not be paged.
 			options.LabelSelector, options.ResourceVersion = ours, ""
 			return maps.List(ctx, options)
 		},
@@ -169,7 +169,7 @@ func anInformerThatListsInPages(t *trial) {
 	tells(told, "add z")
 }
 
-// nothingIsLostInAStorm has writers at work while watches break, and compares what a handler knows in the end.
+// nothingIsLostInAStorm runs writers while watches break, and compares the handler's state with a list.
 func nothingIsLostInAStorm(t *trial) {
 	const writers, writes, names = 8, 150, 20
 	known, heard := map[string]string{}, make(chan string, writers*writes+1)
@@ -208,7 +208,7 @@ func nothingIsLostInAStorm(t *trial) {
 			}
 		})
 	}
-	// A change that is heard of was brought by a watch: that one is broken.
+	// A change that arrives was delivered by the current watch, which is then broken.
 	hear := func(name string) {
 		for next(name, heard) != name {
 		}
@@ -230,7 +230,7 @@ func nothingIsLostInAStorm(t *trial) {
 	check("what the store has", len(informer.GetStore().ListKeys()), len(listed))
 }
 
-// change creates, updates or deletes, whatever can be done.
+// change creates, updates or deletes an object, whichever is possible.
 func (t *trial) change(name string, turn int) {
 	maps := t.client.CoreV1().ConfigMaps(home)
 	_, err := maps.Get(t, name, metav1.GetOptions{})
@@ -249,12 +249,12 @@ func name(object any) string {
 	return object.(metav1.Object).GetName()
 }
 
-// newer tells whether the first version is newer than the second.
+// newer is true if the first version is newer than the second.
 func newer(first, second string) bool {
 	return must(resourceversion.CompareResourceVersion(first, second)) > 0
 }
 
-// streamedListsAreWhatListsAre has client-go compare both, which panics if they differ.
+// streamedListsAreWhatListsAre makes client-go compare both, which panics if they differ.
 func streamedListsAreWhatListsAre(t *trial) {
 	consistencydetector.SetDataConsistencyDetectionForWatchListEnabledForTest(true)
 	for number := range 300 {

@@ -1,4 +1,4 @@
-// What this process says about itself, read where src/runtime/child.rs reads it.
+// CPU time and memory of this process, from the same sources as src/runtime/child.rs.
 
 package main
 
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// cpuTime is that of all threads of this process, the garbage collector's included.
+// cpuTime returns that of all threads of this process, including the garbage collector.
 func cpuTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -20,17 +20,17 @@ func cpuTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// peakMegabytes is the most memory this process has had since its start or since forgetPeak.
+// peakMegabytes returns the peak memory of this process since its start or since forgetPeak.
 func peakMegabytes() (float64, error) {
 	return megabytes("VmHWM:")
 }
 
-// residentMegabytes is the memory this process has now.
+// residentMegabytes returns the current memory of this process.
 func residentMegabytes() (float64, error) {
 	return megabytes("VmRSS:")
 }
 
-// forgetPeak makes the peak that of the time to come.
+// forgetPeak resets the peak.
 func forgetPeak() error {
 	return os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
 }

@@ -1,21 +1,21 @@
-//! Keeps the processors awake while others are measured.
+//! Keeps the processors awake during measurements.
 //!
-//! A processor with nothing to do sleeps, and to wake it takes longer than a small request does: tens of microseconds for
-//! whoever wakes it, and as much again until it runs. A machine at rest therefore measures mostly itself. Here each
-//! processor has a loop that gives way to anything else (`SCHED_IDLE`), as on a machine that has other work.
+//! An idle processor sleeps, and waking it takes longer than a small request: tens of microseconds for the waker, and
+//! as long again until it runs. On an idle machine, latency benchmarks mostly measure that. So each processor runs a
+//! loop at the lowest priority (`SCHED_IDLE`), as on a machine with other work.
 
 use std::process::{Child, Command, Stdio};
 use std::thread::available_parallelism;
 
 use anyhow::{Context, Result};
 
-/// The argument of a loop.
+/// The argument that starts a loop.
 pub(crate) const LOOP: &str = "--awake";
 
-/// How often a loop turns between two looks at whether anybody needs it.
+/// The number of iterations between two checks whether the parent still runs.
 const TURNS: usize = 1 << 20;
 
-/// A loop for each processor, until this is dropped.
+/// A loop on each processor, until this is dropped.
 pub(crate) struct Awake(Vec<Child>);
 
 impl Awake {
@@ -43,7 +43,7 @@ impl Drop for Awake {
     }
 }
 
-/// Turns until the one who has started this is gone.
+/// Loops until the parent is gone.
 pub(crate) fn run() {
     let parent = std::os::unix::process::parent_id();
     while std::os::unix::process::parent_id() == parent {

@@ -1,12 +1,12 @@
-//! The client beside its peers: lists, watches and single requests over TLS against one server in a process of its own.
+//! Compares the client with its peers: lists, watches and single requests over TLS to a server in its own process.
 //!
 //! ```text
 //! cargo run --release -p watchkeeper-bench -- client             # 30,000 objects of a kind, five rounds
 //! cargo run --release -p watchkeeper-bench -- client 10000 9 list
 //! ```
 //!
-//! Each measurement is a fresh process that does one thing, so that its CPU time and its peak memory are those of the
-//! client alone, connection and TLS handshake included. All take turns; the medians are printed.
+//! Each measurement is a new process that makes one request, so that CPU time and peak memory are those of the client
+//! alone, including connection and TLS handshake. All take turns; medians are printed.
 
 mod cases;
 mod fill;
@@ -22,10 +22,10 @@ pub(crate) use self::fill::{client as connect, core};
 use crate::client_go::ClientGo;
 use crate::process::Process;
 
-/// The first argument of the processes that ask.
+/// The first argument of the client processes.
 pub(crate) const ASK: &str = "--ask";
 
-/// Runs every case whose name has `only` in it, `rounds` times.
+/// Runs every case whose name contains `only`, `rounds` times.
 pub(crate) fn compare(objects: usize, rounds: usize, only: &str, client_go: Option<&ClientGo>) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let kubeconfig = directory.path().join("kubeconfig");
@@ -35,7 +35,7 @@ pub(crate) fn compare(objects: usize, rounds: usize, only: &str, client_go: Opti
         |case: &&Case| case.title().contains(only) && (client_go.is_some() || case.by_client_go().is_none());
     let cases: Vec<&Case> = CASES.iter().filter(played).collect();
     let mut measured = vec![Vec::new(); cases.len()];
-    // The first round warms the server's caches and does not count.
+    // The first round warms the server's caches and is not counted.
     for round in 0..=rounds {
         for (case, figures) in cases.iter().zip(&mut measured) {
             let asked = ask(case, &kubeconfig, client_go)?;
@@ -50,7 +50,7 @@ pub(crate) fn compare(objects: usize, rounds: usize, only: &str, client_go: Opti
     Ok(())
 }
 
-/// One case in a process of its own.
+/// Runs one case in its own process.
 fn ask(case: &Case, kubeconfig: &Path, client_go: Option<&ClientGo>) -> Result<Figures> {
     let mut child = match (client_go, case.by_client_go()) {
         (Some(client_go), Some(question)) => client_go.asking(question),
@@ -67,7 +67,7 @@ fn ask(case: &Case, kubeconfig: &Path, client_go: Option<&ClientGo>) -> Result<F
     serde_json::from_slice(&output.stdout).with_context(|| case.title())
 }
 
-/// Asks as a child does, and prints what it took.
+/// Runs a case in a child, and prints its figures.
 pub(crate) fn run_asking(title: &str, kubeconfig: &Path) -> Result<()> {
     let case = CASES
         .iter()
@@ -77,7 +77,7 @@ pub(crate) fn run_asking(title: &str, kubeconfig: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Cases of one subject stand together, that of the peer last; ratios are to it, and to client-go where it plays.
+/// Prints the cases grouped by subject, with the peer last. Ratios are to it, and to client-go if it takes part.
 fn print(cases: &[&Case], medians: &[Figures]) {
     for subject in cases.chunk_by(|a, b| a.subject == b.subject) {
         let medians = cases
@@ -119,7 +119,7 @@ fn print(cases: &[&Case], medians: &[Figures]) {
     }
 }
 
-/// Who does not play has no number.
+/// A peer that does not take part has no number.
 fn ratio(ours: f64, peer: f64) -> String {
     match ours / peer {
         ratio if ratio.is_finite() => format!("{ratio:.2}"),

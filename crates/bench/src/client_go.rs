@@ -1,4 +1,4 @@
-//! The peer that is not Rust: client-go, in a program of its own, which need not be there. `client-go/` has its source.
+//! The client-go peer, an optional separate program. Its source is in `client-go/`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,17 +7,17 @@ use anyhow::{Result, ensure};
 
 use crate::process::Process;
 
-/// Says where the program is.
+/// The variable with the path of the program.
 const VARIABLE: &str = "WATCHKEEPER_CLIENT_GO";
 
-/// Its name beside this program, where it is looked for otherwise.
+/// The default name, next to this program.
 const PROGRAM: &str = "watchkeeper-client-go";
 
 /// The program.
 pub(crate) struct ClientGo(PathBuf);
 
 impl ClientGo {
-    /// `None` where it has not been built, which is said.
+    /// `None`, with a message, if it has not been built.
     pub(crate) fn find() -> Result<Option<Self>> {
         let program = match std::env::var_os(VARIABLE) {
             Some(path) => path.into(),
@@ -33,19 +33,19 @@ impl ClientGo {
         Ok(None)
     }
 
-    /// An informer, as other clients are started.
+    /// Starts an informer, like those of other clients.
     pub(crate) fn informer(&self, arguments: &[&str]) -> Result<Process> {
         Process::start(self.command("informer").args(arguments))
     }
 
-    /// A process that asks one thing and prints what it took.
+    /// A process that makes one request and prints its figures.
     pub(crate) fn asking(&self, what: &str) -> Command {
         let mut command = self.command("ask");
         command.arg(what);
         command
     }
 
-    /// A case that needs no server.
+    /// Starts a case without a server.
     pub(crate) fn local(&self, case: &str, argument: &str) -> Result<LocalCase> {
         let mut process = Process::start(self.command("local").args([case, argument]))?;
         ensure!(process.hear()? == "ready", "client-go cannot play {case}");
@@ -59,11 +59,11 @@ impl ClientGo {
     }
 }
 
-/// A case of stores or queues that waits for its turns.
+/// A case of stores or queues that runs in turns.
 pub(crate) struct LocalCase(Process);
 
 impl LocalCase {
-    /// What one turn has measured.
+    /// The measurements of one turn.
     pub(crate) fn turn(&mut self) -> Result<Vec<f64>> {
         self.0.tell("again")?;
         self.0.hear_numbers()

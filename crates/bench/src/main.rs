@@ -1,16 +1,16 @@
-//! Watchkeeper beside its peers.
+//! Benchmarks of Watchkeeper and its peers.
 //!
 //! ```text
-//! cargo build --release -p watchkeeper-bench-server             # the server they ask
-//! cargo run --release -p watchkeeper-bench -- client           # the client beside its peers, over TLS
-//! cargo run --release -p watchkeeper-bench -- runtime 30000 5  # informers, stores and queues beside theirs
+//! cargo build --release -p watchkeeper-bench-server             # the server of the benchmarks
+//! cargo run --release -p watchkeeper-bench -- client           # the client and its peers, over TLS
+//! cargo run --release -p watchkeeper-bench -- runtime 30000 5  # informers, stores and queues
 //! cargo run --release -p watchkeeper-bench -- runtime 3000 9 latency awake  # … on processors that do not sleep
 //! cargo run --release -p watchkeeper-bench -- operators 10000  # the same operator with this library and with kube
 //! ```
 //!
-//! The codecs have a program of their own, `watchkeeper-bench-codec`, which links neither kube nor the server.
+//! Benchmarks of the codecs are in `watchkeeper-bench-codec`, which links neither kube nor the server.
 
-// This is a program whose output is the point.
+// Printing results is the purpose.
 #![allow(clippy::print_stdout)]
 
 mod awake;
@@ -25,15 +25,15 @@ use awake::Awake;
 use client_go::ClientGo;
 use tracing::subscriber::NoSubscriber;
 
-/// Rounds unless told otherwise: the least that gives a median worth its name.
+/// The default number of rounds: the least for a useful median.
 const ROUNDS: usize = 5;
 
-/// Pods unless told otherwise: a large cluster.
+/// The default number of pods: a large cluster.
 const PODS: usize = 30_000;
 
 fn main() -> Result<()> {
-    // As in a program that has decided what to log. Without this, kube's wish to log through another crate as well makes
-    // every span of HTTP/2 prepare a line that nobody reads.
+    // As in a program that installs a subscriber. Without one, kube's `log` feature makes every HTTP/2 span format a
+    // log line that nobody reads.
     tracing::subscriber::set_global_default(NoSubscriber::default())?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [first, what, kubeconfig] = &arguments[..]
@@ -42,7 +42,7 @@ fn main() -> Result<()> {
         return client::run_asking(what, kubeconfig.as_ref());
     }
     let Some((subject, arguments)) = arguments.split_first() else {
-        bail!("client, runtime or operators?");
+        bail!("usage: watchkeeper-bench client|runtime|operators");
     };
     if subject == awake::LOOP {
         awake::run();
@@ -66,7 +66,7 @@ fn main() -> Result<()> {
     let _awake = match arguments.get(3).map(String::as_str) {
         None => None,
         Some("awake") => Some(Awake::keep()?),
-        Some(other) => bail!("{other:?}: only \"awake\" can be asked for besides"),
+        Some(other) => bail!("unknown option {other:?}; the only one is \"awake\""),
     };
     match subject.as_str() {
         "client" => client::compare(pods, rounds, &only, client_go.as_ref()),

@@ -1,12 +1,12 @@
-//! The same operator with this library and with kube: what it takes to write it, to build it and to run it.
+//! Compares the same operator written with this library and with kube: the cost to write, build and run it.
 //!
 //! ```text
 //! cargo build --release -p watchkeeper-bench-server
 //! cargo run --release -p watchkeeper-bench -- operators 10000
 //! ```
 //!
-//! Both are programs as users have them, on a server of their own over TLS. Nobody runs pods there, so a reconcile ends
-//! with the status that says so: its time is that from sending a change of a website to hearing of the status about it.
+//! Each program runs with its own server over TLS. The server runs no pods, so a reconcile ends with the status that
+//! says so: its time is that from sending a change of a website to the event of the resulting status.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -25,16 +25,16 @@ use watchkeeper_runtime::informer::{Notice, Subscription};
 use crate::client;
 use crate::process::Process;
 
-/// Websites unless told otherwise.
+/// The default number of websites.
 pub(crate) const WEBSITES: usize = 10_000;
 
-/// Changes that are timed, one after another.
+/// Timed changes, one after another.
 const CHANGES: usize = 300;
 
-/// Writes under way at once while websites are created.
+/// Concurrent writes while websites are created.
 const WRITERS: usize = 16;
 
-/// How long everything may take to come about.
+/// A generous timeout.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// An operator as a program.
@@ -42,7 +42,7 @@ struct Operator {
     title: &'static str,
     package: &'static str,
     program: &'static str,
-    /// Below the workspace's root.
+    /// Relative to the workspace root.
     sources: &'static [&'static str],
 }
 
@@ -69,7 +69,7 @@ const OPERATORS: [Operator; 2] = [
     },
 ];
 
-/// What is measured, in the order of the table.
+/// The measurements, in the order of the table.
 const ROWS: [&str; 9] = [
     "lines, without comments",
     "rebuild after a change, s",
@@ -119,7 +119,7 @@ impl Operator {
         Ok(lines)
     }
 
-    /// Seconds to build it after its dependencies are built, and megabytes of the program.
+    /// Seconds to build it with prebuilt dependencies, and megabytes of the program.
     fn build(&self) -> Result<[f64; 2]> {
         self.cargo_build()?;
         for path in self.paths() {
@@ -149,13 +149,13 @@ impl Operator {
         Ok(())
     }
 
-    /// Beside this program.
+    /// Next to this program.
     fn path(&self) -> Result<PathBuf> {
         Ok(std::env::current_exe()?.with_file_name(self.program))
     }
 }
 
-/// The operator while it runs.
+/// A running operator.
 struct Running(Child);
 
 impl Running {
@@ -168,7 +168,7 @@ impl Running {
         Ok(Self(command.spawn().with_context(|| operator.program)?))
     }
 
-    /// A line of its status in `/proc`, in MB.
+    /// A line of its `/proc` status, in MB.
     fn megabytes(&self, name: &str) -> Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -193,7 +193,7 @@ impl Drop for Running {
     }
 }
 
-/// Runs an operator on a server of its own.
+/// Runs an operator on its own server.
 #[tokio::main]
 async fn run(operator: &Operator, websites: usize) -> Result<[f64; 6]> {
     let directory = tempfile::tempdir()?;

@@ -1,4 +1,4 @@
-//! The processes that a benchmark is made of.
+//! The processes of a benchmark.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -8,10 +8,10 @@ use anyhow::{Context, Result, ensure};
 
 use crate::runtime::CHILD;
 
-/// The server's program, which is beside this one.
+/// The server's program, next to this one.
 const SERVER: &str = "watchkeeper-bench-server";
 
-/// A child, with what it is told and what it says.
+/// A child with its input and output.
 pub(crate) struct Process {
     child: Child,
     input: ChildStdin,
@@ -19,8 +19,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// A server that is ready. It is a program of its own, so that it has its own allocator and clients have no part
-    /// of its code.
+    /// Starts a server and waits until it is ready. It is a separate program, so that it has its own allocator and
+    /// clients contain none of its code.
     pub(crate) fn serving(kubeconfig: &Path) -> Result<Self> {
         let program = std::env::current_exe()?.with_file_name(SERVER);
         ensure!(
@@ -33,12 +33,12 @@ impl Process {
         Ok(server)
     }
 
-    /// This program in the part of a client.
+    /// Starts this program as a client.
     pub(crate) fn client(arguments: &[&str]) -> Result<Self> {
         Self::start(Command::new(std::env::current_exe()?).arg(CHILD).args(arguments))
     }
 
-    /// Any program that speaks in lines.
+    /// Starts any program that communicates in lines.
     pub(crate) fn start(command: &mut Command) -> Result<Self> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = child.stdin.take().context("no input")?;

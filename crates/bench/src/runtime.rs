@@ -1,12 +1,12 @@
-//! The runtime beside its peers': informers on one server in a process of its own, over TLS.
+//! Compares the runtime with its peers: informers over TLS on a server in its own process.
 //!
 //! ```text
 //!   this process ──"change 300"──▶ server ◀──TLS── client: ours or a peer's, a fresh process each time
 //!        └────────── "until 4711" ──────────────────▶ └─▶ seconds, CPU seconds, megabytes
 //! ```
 //!
-//! Clients take turns. What a client needs is its own CPU time and its own peak memory; wall time is shown, too, but
-//! the server and everything else on the machine have their part in it.
+//! Clients take turns. CPU time and peak memory are those of the client alone; wall time also depends on the server and
+//! the rest of the machine.
 
 mod bare_client;
 mod child;
@@ -26,30 +26,30 @@ use curl::Curl;
 use crate::client_go::ClientGo;
 use crate::process::Process;
 
-/// Who takes turns.
+/// The clients that take turns.
 const CLIENTS: [&str; 5] = [BARE_MINIMUM, OURS, CLIENT_GO, "kube, streaming list", KUBE];
 
-/// One who shows what nobody can do better.
+/// The client that shows the lower bound.
 const BARE_MINIMUM: &str = "the bare minimum";
 const OURS: &str = "ours";
 const CLIENT_GO: &str = "client-go";
 const KUBE: &str = "kube";
 
-/// Whom ours is compared with.
+/// The peers that ours is compared with.
 const PEERS: [&str; 2] = [CLIENT_GO, KUBE];
 
-/// One line of the result: what is measured, in which unit.
+/// One line of the result: name and unit.
 type Measure = (&'static str, &'static str);
 
 /// A row of measures for each client.
 struct Scenario {
     name: &'static str,
-    /// What the server is told once the client has synced.
+    /// The command to the server once the client has synced.
     then: Option<fn(usize) -> String>,
     measures: &'static [Measure],
 }
 
-/// What is said about the way of a write.
+/// The measures of write latency.
 const LATENCY: &[Measure] = &[("p50", "ms"), ("p99", "ms"), ("write answered, p50", "ms")];
 
 const SCENARIOS: [Scenario; 7] = [
@@ -90,10 +90,10 @@ const SCENARIOS: [Scenario; 7] = [
     },
 ];
 
-/// How many pods there are where the cost of one more is looked at.
+/// The numbers of pods in the growth scenario.
 const GROWTH: [usize; 3] = [1_000, 10_000, 100_000];
 
-/// Runs every scenario whose name has this text, and the local ones.
+/// Runs every scenario whose name contains this text, and the local ones.
 pub(crate) fn compare(pods: usize, rounds: usize, only: &str, client_go: Option<&ClientGo>) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let stage = Stage {
@@ -109,14 +109,14 @@ pub(crate) fn compare(pods: usize, rounds: usize, only: &str, client_go: Option<
             stage.play(scenario, &mut server, pods)?;
         }
     }
-    // It takes a while and a gigabyte: only for those who ask.
+    // It takes a while and a gigabyte, so only on request.
     if only == "growth" {
         stage.growth()?;
     }
     local::compare(pods, rounds, only, client_go)
 }
 
-/// What every scenario is played with.
+/// The setup of a scenario.
 struct Stage<'c> {
     kubeconfig: PathBuf,
     rounds: usize,
@@ -138,7 +138,7 @@ impl Stage<'_> {
             "sync" => Curl::find(&self.kubeconfig)?,
             _ => None,
         };
-        // The first round warms the server up and does not count.
+        // The first round warms up the server and is not counted.
         for round in 0..=self.rounds {
             if let Some(curl) = &mut curl {
                 curl.turn(round > 0)?;
@@ -173,7 +173,7 @@ impl Stage<'_> {
         CLIENTS.into_iter().filter(plays).collect()
     }
 
-    /// One client from beginning to end; what it has measured.
+    /// Runs one client; returns its measurements.
     fn turn(&self, scenario: &Scenario, client: &str, server: &mut Process, pods: usize) -> Result<Vec<f64>> {
         let pod_count = pods.to_string();
         let arguments = [scenario.name, path_text(&self.kubeconfig)?, &pod_count];
@@ -190,7 +190,7 @@ impl Stage<'_> {
         client.hear_numbers()
     }
 
-    /// Our first sync of ever more pods.
+    /// Our initial sync of growing numbers of pods.
     fn growth(&self) -> Result<()> {
         let [sync, ..] = &SCENARIOS;
         for pods in GROWTH {
@@ -212,7 +212,7 @@ impl Stage<'_> {
     }
 }
 
-/// Plays the part a child was started for.
+/// Runs the part that a child was started for.
 pub(crate) fn run_child(arguments: &[String]) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match arguments {
@@ -222,8 +222,8 @@ pub(crate) fn run_child(arguments: &[String]) -> Result<()> {
         [who, scenario, kubeconfig, pods] => {
             let (scenario, kubeconfig, pods) = (scenario.clone(), PathBuf::from(kubeconfig), pods.parse()?);
             let streaming = who.contains("streaming");
-            // On a task of its own, where programs do their work: the thread that waits for it is no worker, and
-            // would have to be woken for each event.
+            // On its own task, as in a program: the thread in `block_on` is not a worker, and would have to be woken
+            // for each event.
             let client = match &**who {
                 OURS => runtime.spawn(async move { our_client::run(&scenario, &kubeconfig, pods).await }),
                 _ => runtime
@@ -236,7 +236,7 @@ pub(crate) fn run_child(arguments: &[String]) -> Result<()> {
 }
 
 impl Scenario {
-    /// A column for each client, and one for what part of each peer's number ours is.
+    /// Prints a column for each client, and the ratio of ours to each peer.
     fn print(&self, clients: &[&str], medians: &[Vec<f64>]) {
         let column = |name: &str| clients.iter().position(|client| *client == name);
         let peers: Vec<(&str, usize)> = PEERS

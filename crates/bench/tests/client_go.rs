@@ -1,8 +1,8 @@
-//! The embedded server as client-go meets it: Kubernetes' own client, in a program of its own (`client-go/`), over TLS,
-//! by the kubeconfig the server hands out. Each trial has a server of its own; what is tried, and what is wanted, is
-//! written in Go. Without the program nothing is tried, which is said.
+//! Tests the embedded server with client-go, Kubernetes' own client, in a separate program (`client-go/`), over TLS,
+//! with the kubeconfig of the server. Each trial has its own server; its steps and expectations are written in Go.
+//! Skipped with a message if the program is missing.
 
-// Why nothing was tried is for whoever reads the output.
+// The message about skipped trials is meant for the terminal.
 #![allow(clippy::print_stderr)]
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 use watchkeeper_meta::Status;
 use watchkeeper_server::{Flow, Handle, RequestMatch, Server, Verb};
 
-/// Says where the program is.
+/// The variable with the path of the program.
 const VARIABLE: &str = "WATCHKEEPER_CLIENT_GO";
 
 macro_rules! trials {
@@ -66,9 +66,7 @@ fn every_trial_is_run() {
 fn program() -> Option<PathBuf> {
     let program = std::env::var_os(VARIABLE);
     if program.is_none() {
-        eprintln!(
-            "{VARIABLE} does not name a program that client-go/build has made: client-go was not tried"
-        );
+        eprintln!("skipped: {VARIABLE} does not name a program built by client-go/build");
     }
     program.map(PathBuf::from)
 }
@@ -89,7 +87,7 @@ async fn run(trial: &str) {
     server.shutdown().await;
 }
 
-/// Does to the server what the program asks for, until it has ended well.
+/// Runs the operations that the program requests until it exits successfully.
 async fn converse(program: &Path, trial: &str, kubeconfig: &Path, server: &Handle) {
     let mut child = Command::new(program)
         .args(["try", trial])
@@ -102,14 +100,14 @@ async fn converse(program: &Path, trial: &str, kubeconfig: &Path, server: &Handl
     let mut answers = child.stdin.take().unwrap();
     let mut orders = BufReader::new(child.stdout.take().unwrap()).lines();
     loop {
-        // The server lives on this thread and has to go on meanwhile.
+        // The server runs on this thread and must not be blocked.
         let next = spawn_blocking(move || (orders.next(), orders));
         let (order, rest) = next.await.unwrap();
         let Some(order) = order.transpose().unwrap() else {
             break;
         };
         orders = rest;
-        obey(&order, server).await;
+        run_order(&order, server).await;
         writeln!(answers, "done").unwrap();
     }
     let output = spawn_blocking(|| child.wait_with_output())
@@ -123,7 +121,7 @@ async fn converse(program: &Path, trial: &str, kubeconfig: &Path, server: &Handl
     );
 }
 
-async fn obey(order: &str, server: &Handle) {
+async fn run_order(order: &str, server: &Handle) {
     let watches = |resource: &str| RequestMatch::new(Verb::Watch, resource);
     let flow = |resource: &str, flow| {
         let streams = server.faults().set_flow(&watches(resource), flow);
@@ -142,6 +140,6 @@ async fn obey(order: &str, server: &Handle) {
             let busy = Status::too_many_requests("busy", 1);
             server.faults().answer_next(gets, 1, busy).unwrap();
         }
-        _ => panic!("what is {order:?}?"),
+        _ => panic!("unknown order {order:?}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Which kinds there are: every struct with a `TypeMeta`, under the API group of its package.
+//! The kinds: every struct with a `TypeMeta`, in the API group of its package.
 
 use watchkeeper_wire::schema::{Kind, Text, Type, TypeId};
 
@@ -33,7 +33,7 @@ const GROUPS: [(&str, &str); 25] = [
     ("storagemigration", "storagemigration.k8s.io"),
 ];
 
-/// Kinds of the meta package that clients know as `v1`.
+/// Kinds of the meta package that belong to `v1`.
 const UNGROUPED: [&str; 6] = [
     "Status",
     "APIVersions",
@@ -43,7 +43,7 @@ const UNGROUPED: [&str; 6] = [
     "List",
 ];
 
-/// Kinds of the meta package that every group and version has.
+/// Kinds of the meta package that belong to every group and version.
 const EVERYWHERE: [&str; 8] = [
     "WatchEvent",
     "ListOptions",
@@ -55,7 +55,7 @@ const EVERYWHERE: [&str; 8] = [
     "ApplyOptions",
 ];
 
-/// Names every kind among the types.
+/// The kinds among the types.
 pub fn kinds(types: &[Type]) -> Result<Vec<Kind>, GenerateError> {
     let mut kinds = Vec::new();
     for (index, it) in types.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! From the table of Kubernetes' types to the compiled schema: rows in, bytes out.
+//! Compiles the table of Kubernetes' types into the schema of the wire crate: rows in, bytes out.
 //!
-//! [`table`] reads the rows, [`resolve`] gives every field its shape, [`groups`] names the kinds. The wire kind
-//! column of the table is not used: a field's type says it, and says it right where the column does not.
+//! [`table`] reads the rows, [`resolve`] determines the shape of every field, [`groups`] names the kinds. The column
+//! with the wire kind is not used: it is wrong in places, and the field's type determines it.
 
 pub mod groups;
 pub mod resolve;
@@ -9,7 +9,7 @@ pub mod table;
 
 use watchkeeper_wire::schema::{Schema, SchemaError, compiled};
 
-/// Compiles tables into the file that the wire crate carries.
+/// Compiles tables into the file embedded in the wire crate.
 pub fn compile(tables: &[&str]) -> Result<Vec<u8>, GenerateError> {
     Ok(compiled::write(&schema(tables)?))
 }
@@ -25,15 +25,15 @@ pub fn schema(tables: &[&str]) -> Result<Schema, GenerateError> {
 /// A table that cannot be compiled.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GenerateError {
-    /// A row that is not what its first column says.
+    /// A malformed row.
     #[error("line {line}: {reason}")]
     Row {
-        /// Counted from 1.
+        /// The line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// A field whose type nobody declares.
+    /// A field of an undeclared type.
     #[error("{field}: type {declared} is not declared")]
     Undeclared {
         /// `core/v1.Pod.spec`.
@@ -41,10 +41,10 @@ pub enum GenerateError {
         /// The type.
         declared: String,
     },
-    /// A package whose API group is not known.
+    /// A package without a known API group.
     #[error("package {0} has no API group")]
     Group(String),
-    /// Types that do not fit together.
+    /// Inconsistent types.
     #[error(transparent)]
     Schema(#[from] SchemaError),
 }
@@ -58,7 +58,7 @@ mod tests {
     const COMMITTED: &[u8] = include_bytes!("../../wire/schema/builtin.schema");
 
     #[test]
-    fn the_committed_schema_is_what_the_generator_makes() {
+    fn the_committed_schema_is_up_to_date() {
         let made = compile(&[TYPES, SUPPLEMENT]).unwrap();
         assert!(
             made == COMMITTED,
@@ -67,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn an_undeclared_type_is_named() {
+    fn an_undeclared_type_is_an_error() {
         let table = "struct\tcore/v1.A\nfield\tcore/v1.A\tb\t*core/v1.B\t1\tbytes";
         let error = schema(&[table]).unwrap_err();
         assert_eq!(error.to_string(), "core/v1.A.b: type core/v1.B is not declared");
     }
 
     #[test]
-    fn a_bad_row_is_named() {
+    fn a_malformed_row_is_an_error() {
         let error = schema(&["struct\tcore/v1.A\nnonsense\tcore/v1.A"]).unwrap_err();
         assert_eq!(error.to_string(), "line 2: unknown row nonsense");
     }

@@ -1,6 +1,6 @@
 //! Rewrites `crates/wire/schema/builtin.schema` from the tables beside it.
 //!
-//! For the next Kubernetes version: replace `types.tsv`, run `cargo run -p watchkeeper-schemagen`, commit both.
+//! To update to another Kubernetes version: replace `types.tsv`, run `cargo run -p watchkeeper-schemagen`, commit both.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            #[expect(clippy::print_stderr, reason = "a program's last word")]
+            #[expect(clippy::print_stderr, reason = "the error of a command-line program")]
             {
                 eprintln!("schemagen: {error}");
             }

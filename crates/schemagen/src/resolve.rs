@@ -1,4 +1,4 @@
-//! Gives every field its shape: names become positions, aliases disappear, special types are recognised.
+//! Determines the shape of every field: resolves names to indexes, removes aliases, recognises special types.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use watchkeeper_wire::schema::{
 use crate::GenerateError;
 use crate::table::{FieldRow, Table};
 
-/// Types whose encoding the table cannot say.
+/// Types whose encoding is not in the table.
 const SPECIAL: [(&str, Shape); 10] = [
     ("meta/v1.Time", Shape::Time),
     ("meta/v1.MicroTime", Shape::MicroTime),
@@ -23,10 +23,10 @@ const SPECIAL: [(&str, Shape); 10] = [
     ("time.Time", Shape::Time),
 ];
 
-/// Unions of a JSON schema and something simpler; they all refer to this type.
+/// The type that unions of a JSON schema and something simpler refer to.
 const JSON_SCHEMA: &str = "apiextensions/v1.JSONSchemaProps";
 
-/// Structs that are no messages of their own: special encodings and the envelope.
+/// Structs that are not messages: special encodings and the envelope.
 const NOT_MESSAGES: [&str; 13] = [
     "meta/v1.Time",
     "meta/v1.MicroTime",
@@ -43,7 +43,7 @@ const NOT_MESSAGES: [&str; 13] = [
     "apiextensions/v1.JSONSchemaPropsOrStringArray",
 ];
 
-/// Types in the order of their names, and the enumerations.
+/// The types in the order of their names, and the enumerations.
 pub fn resolve(table: &Table<'_>) -> Result<(Vec<Type>, Vec<Enum>), GenerateError> {
     let names = table.structs.keys().filter(|name| !NOT_MESSAGES.contains(name));
     let closed = table
@@ -75,7 +75,7 @@ impl Resolver<'_> {
         let fields = row.fields.iter().map(|field| self.field(name, field));
         let mut it = Type::new(owned(name), fields.collect::<Result<_, _>>()?);
         it.atomic = row.markers.contains(&"structType=atomic");
-        // Servers make the lists of kinds from empty slices; the lists of the meta package start as nil.
+        // Servers create lists of kinds from empty slices; the lists of the meta package start as nil.
         if !name.starts_with("meta/")
             && it.fields.iter().any(|field| field.declared == "meta/v1.ListMeta")
             && let Some(items) = it.fields.iter_mut().find(|field| field.name == "items")
@@ -125,7 +125,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// The shape of a type; `None` when nobody declares it.
+    /// The shape of a type; `None` if it is not declared.
     fn shape(&self, declared: &str) -> Option<Shape> {
         if let Some(item) = declared.strip_prefix("[]").filter(|item| *item != "byte") {
             return Some(Shape::List(Box::new(self.shape(item)?)));
@@ -162,13 +162,13 @@ impl Resolver<'_> {
             return Some(Shape::String(Some(EnumId::new(*index))));
         }
         match self.table.aliases.get(name)?.underlying {
-            // A named list of texts is a message of its own in protobuf; other named lists are plain.
+            // In protobuf, a named list of strings is a message; other named lists are plain.
             "[]string" => Some(Shape::ListMessage(Box::new(Shape::String(None)))),
             underlying => self.shape(underlying),
         }
     }
 
-    /// `ref(Name)` stands for a constant; everything else is JSON already.
+    /// Resolves `ref(Name)` to its constant; anything else is JSON already.
     fn default(&self, text: &str) -> String {
         let constant = text.strip_prefix("ref(").and_then(|rest| rest.strip_suffix(')'));
         match constant.and_then(|name| self.table.constants.get(name)) {

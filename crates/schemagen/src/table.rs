@@ -1,17 +1,17 @@
-//! Reads the rows of the table into maps by name.
+//! Parses the rows of the table into maps by name.
 
 use std::collections::BTreeMap;
 
 use crate::GenerateError;
 
-/// What the rows say.
+/// The parsed rows.
 #[derive(Default, Debug)]
 pub struct Table<'a> {
     /// Structs by name.
     pub structs: BTreeMap<&'a str, Struct<'a>>,
     /// Aliases by name.
     pub aliases: BTreeMap<&'a str, Alias<'a>>,
-    /// Named constants that defaults refer to.
+    /// The constants that defaults refer to.
     pub constants: BTreeMap<&'a str, &'a str>,
 }
 
@@ -29,7 +29,7 @@ pub struct Struct<'a> {
 pub struct Alias<'a> {
     /// The underlying type.
     pub underlying: &'a str,
-    /// Whether its values are a closed set.
+    /// True if its values are a closed set.
     pub closed: bool,
     /// Its constants.
     pub values: Vec<&'a str>,
@@ -38,24 +38,24 @@ pub struct Alias<'a> {
 /// A `field` row.
 #[derive(Default, Debug)]
 pub struct FieldRow<'a> {
-    /// The JSON name; empty when embedded.
+    /// The JSON name; empty if embedded.
     pub name: &'a str,
     /// The type as declared.
     pub declared: &'a str,
-    /// The protobuf number; 0 when there is none.
+    /// The protobuf number; 0 if there is none.
     pub number: u32,
     /// `omitempty`, `omitzero`.
     pub flags: Vec<&'a str>,
     /// `merge`, `retainKeys`, `replace`.
     pub patch_strategy: Vec<&'a str>,
-    /// The merge key, or nothing.
+    /// The merge key; empty if there is none.
     pub patch_merge_key: &'a str,
     /// `optional`, `listType=map`, `listMapKey=name`.
     pub markers: Vec<&'a str>,
 }
 
 impl<'a> Table<'a> {
-    /// Reads tables one after another.
+    /// Parses tables one after another.
     pub fn read(tables: &[&'a str]) -> Result<Self, GenerateError> {
         let mut table = Self::default();
         for text in tables {
@@ -87,7 +87,7 @@ impl<'a> Table<'a> {
                     "" => 0,
                     number => number
                         .parse()
-                        .map_err(|_| format!("{number} is no field number"))?,
+                        .map_err(|_| format!("{number} is not a field number"))?,
                 };
                 let owner = self
                     .structs

@@ -1,4 +1,4 @@
-//! A backup: everything that a store holds at one revision, as one stream of bytes that can be checked.
+//! Backups: the state of a store at one revision, as one verifiable stream of bytes.
 //!
 //! ```text
 //! "watchkeeper backup 1\n"
@@ -9,14 +9,14 @@
 //!   row               as in a data file, with a checksum of its own
 //! at the end:
 //!   zero        u64
-//!   keys        u64   how many there are
+//!   keys        u64   their number
 //!   checksum    u32   CRC-32 of everything before it
 //! ```
 //!
-//! Numbers are little endian. History is left out: a store that was restored begins at the revision of the backup, and a
-//! watch from an earlier one is told to list anew. Keys keep the revisions at which they were created and last written.
+//! Numbers are little endian. History is not included: a restored store starts at the revision of the backup, and a
+//! watch from an earlier one gets `410 Gone` and lists again. Keys keep their create and modify revisions.
 //!
-//! The stream is made while it is sent, so it takes no memory to speak of, and the store goes on meanwhile.
+//! The stream is produced while it is sent, so it needs little memory, and the store keeps running.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
@@ -31,48 +31,48 @@ use crate::mvcc::Mvcc;
 use crate::transform::{Seal, TransformError, Values};
 use crate::{Key, MAX_KEY_BYTES, OpenError, Revision, Snapshot};
 
-/// What every backup begins with, before the number of its format.
+/// The first bytes of every backup, before the format version.
 const MAGIC: &[u8] = b"watchkeeper backup ";
 const FORMAT: &[u8] = b"1\n";
-/// A piece of the stream is sent when it has so many bytes.
+/// The size at which a piece of the stream is sent.
 const PIECE_BYTES: usize = 64 << 10;
-/// Keys looked at for one piece.
+/// The number of keys visited for one piece.
 const PIECE_KEYS: usize = 512;
-/// Longer rows are taken for damage. No value that a server stores comes near.
+/// Longer rows are damaged. No value that a server stores comes near.
 const MAX_ROW_BYTES: u32 = 64 << 20;
 
-/// Why a backup cannot be made, read or restored.
+/// The error of making, reading or restoring a backup.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
-    /// The file does not begin as a backup does.
+    /// The file does not start like a backup.
     #[error("{} is not a backup", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
     },
-    /// The file has changed, or its end is missing.
+    /// The file was modified or truncated.
     #[error("{} is damaged: {detail}; use another backup", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The damage found.
         detail: String,
     },
-    /// Nothing is overwritten.
+    /// The file exists. Nothing is overwritten.
     #[error("{} exists; name another place, or move it away", path.display())]
     Exists {
-        /// What is there.
+        /// The existing file.
         path: PathBuf,
     },
-    /// The file system refused something.
+    /// A file system operation failed.
     #[error("could not {step} {}", path.display())]
     Io {
-        /// What was being done.
+        /// The operation.
         step: &'static str,
-        /// To which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A value could not be encrypted.
@@ -97,12 +97,12 @@ impl BackupError {
     }
 }
 
-/// What a backup holds.
+/// The content of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackupSummary {
     /// The revision at which everything was read.
     pub revision: Revision,
-    /// How many keys there are.
+    /// The number of keys.
     pub keys: u64,
     /// Bytes of the file.
     pub bytes: u64,
@@ -118,7 +118,7 @@ pub struct Backup {
     checksum: crc32fast::Hasher,
 }
 
-/// What the next piece holds.
+/// The content of the next piece.
 #[derive(Debug)]
 enum Next {
     Beginning,
@@ -128,7 +128,7 @@ enum Next {
 }
 
 impl Backup {
-    /// A backup of what a snapshot holds, with values as they are stored.
+    /// A backup of a snapshot, with values in their stored form.
     pub(crate) fn of(snapshot: &Snapshot, values: Values) -> Self {
         Self {
             mvcc: snapshot.0.clone(),
@@ -144,7 +144,7 @@ impl Backup {
         self.mvcc.current()
     }
 
-    /// Some keys, and what comes after them.
+    /// Appends some keys, and returns what follows them.
     fn keys_after(&mut self, after: &Bound<Key>, piece: &mut Vec<u8>) -> Result<Next, TransformError> {
         let (mvcc, values, mut position) = (&self.mvcc, &self.values, after.clone());
         while piece.len() < PIECE_BYTES {
@@ -227,7 +227,7 @@ fn append(record: &Record, piece: &mut Vec<u8>) {
     row::write(record, &mut piece[start..]);
 }
 
-/// A backup that is being read. Its records are only to be trusted when the end was reached without an error.
+/// A backup that is being read. Its records can be trusted only after the end was reached without an error.
 #[derive(Debug)]
 pub(crate) struct BackupReader<R> {
     input: R,
@@ -238,7 +238,7 @@ pub(crate) struct BackupReader<R> {
 }
 
 impl BackupReader<BufReader<File>> {
-    /// Begins to read a file.
+    /// Starts to read a file.
     pub(crate) fn open(path: &Path) -> Result<Self, BackupError> {
         let file = File::open(path).map_err(BackupError::io("open the backup", path))?;
         Self::new(BufReader::with_capacity(PIECE_BYTES, file), path)
@@ -246,7 +246,7 @@ impl BackupReader<BufReader<File>> {
 }
 
 impl<R: Read> BackupReader<R> {
-    /// Begins to read; the path is for errors.
+    /// Starts to read; the path is for errors.
     pub(crate) fn new(input: R, path: &Path) -> Result<Self, BackupError> {
         let summary = BackupSummary {
             revision: Revision::ZERO,
@@ -280,12 +280,12 @@ impl<R: Read> BackupReader<R> {
         Ok(reader)
     }
 
-    /// What has been read; all of it at the end.
+    /// What has been read so far; everything at the end.
     pub(crate) fn summary(&self) -> BackupSummary {
         self.summary
     }
 
-    /// The next record; `None` at the end of a backup that is whole.
+    /// The next record; `None` at the end of a complete backup.
     pub(crate) fn next(&mut self) -> Result<Option<Record>, BackupError> {
         if self.is_at_end {
             return Ok(None);
@@ -302,7 +302,7 @@ impl<R: Read> BackupReader<R> {
             return Err(self.damaged(format!("a row of {length} bytes")));
         }
         let mut row = Vec::new();
-        // Grows with what is there, not with what a damaged length says.
+        // Grows with the data read, not with a possibly damaged length.
         let read = (&mut self.input).take(length.into()).read_to_end(&mut row);
         read.map_err(BackupError::io("read the backup", &self.path))?;
         self.note(&row);
@@ -312,7 +312,7 @@ impl<R: Read> BackupReader<R> {
         Ok(Some(record))
     }
 
-    /// Refuses what no store could have written.
+    /// Rejects records that no store can have written.
     fn check(&self, record: &Record) -> Result<(), BackupError> {
         let newest = self.summary.revision;
         let is_sound = record.value.is_some()
@@ -380,7 +380,7 @@ impl BackupSummary {
         Self::read(BufReader::with_capacity(PIECE_BYTES, file), path)
     }
 
-    /// As [`verify`](Self::verify), of any bytes. The path is for errors.
+    /// Like [`verify`](Self::verify), for any input. The path is for errors.
     pub fn read(input: impl Read, path: &Path) -> Result<Self, BackupError> {
         let mut reader = BackupReader::new(input, path)?;
         while reader.next()?.is_some() {}
@@ -388,8 +388,8 @@ impl BackupSummary {
     }
 }
 
-/// A file that a backup is written to. It gets its name when all of it is on the disk and was read back; until then, and
-/// if anything fails, there is only a file with `.partial` at the end of its name, which goes with this value.
+/// A file that a backup is written to. It gets its name after all of it is on disk and was read back. Until then, and
+/// if anything fails, there is only a file with the suffix `.partial`, which is removed with this value.
 #[derive(Debug)]
 pub struct BackupFile {
     path: PathBuf,
@@ -398,7 +398,7 @@ pub struct BackupFile {
 }
 
 impl BackupFile {
-    /// Begins a file that does not exist yet.
+    /// Creates a new file.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, BackupError> {
         let path = path.into();
         if fs::symlink_metadata(&path).is_ok() {
@@ -431,14 +431,14 @@ impl BackupFile {
         written.map_err(BackupError::io("write", &self.partial))
     }
 
-    /// Makes the file last, reads it back, and gives it its name.
+    /// Syncs the file, reads it back, and renames it.
     pub fn finish(mut self) -> Result<BackupSummary, BackupError> {
         if let Some(file) = self.file.take() {
             file.sync_all()
                 .map_err(BackupError::io("synchronise", &self.partial))?;
         }
         let summary = BackupSummary::verify(&self.partial)?;
-        // Not `rename`, which would replace what somebody has put there meanwhile.
+        // Not `rename`, which would replace a file created in the meantime.
         match fs::hard_link(&self.partial, &self.path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(BackupError::Exists {

@@ -189,7 +189,7 @@ mod tests {
     async fn listeners_are_woken_in_a_reproducible_order() {
         let order = async || {
             let notifier = Notifier::default();
-            let (notified, mut order) = tokio::sync::mpsc::unbounded_channel();
+            let (notified, mut received) = tokio::sync::mpsc::unbounded_channel();
             for number in 0..100 {
                 let (mut listener, notified) = (notifier.listen(), notified.clone());
                 tokio::spawn(async move {
@@ -201,7 +201,7 @@ mod tests {
             tokio::task::yield_now().await;
             notifier.notify(change_to(1));
             let mut order = Vec::new();
-            while let Some(number) = order.recv().await {
+            while let Some(number) = received.recv().await {
                 order.push(number);
             }
             order

@@ -1,14 +1,14 @@
-//! `cargo xtask tidy`: the shape of the code, as numbers that may only fall. `cargo xtask sbom`: what the program is made of
+//! `cargo xtask tidy`: code metrics with limits that may only fall. `cargo xtask sbom`: the software bill of materials
 //! ([`sbom`]).
 //!
-//! `tidy` reads the sources as text; nothing is compiled. It reports
+//! `tidy` reads the sources as text, without compiling. It reports
 //!
 //! - dependencies between crates that point upwards ([`crates`]),
 //! - import cycles between the modules of a crate ([`modules`]),
 //! - the longest functions and files ([`sizes`]),
 //! - guarantees of `docs/security.md` without their test ([`promises`]),
 //!
-//! and fails if one of them is worse than [`limits`] allow.
+//! and fails if one of them exceeds its limit in [`limits`].
 
 #![allow(
     clippy::print_stdout,

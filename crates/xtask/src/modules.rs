@@ -1,4 +1,4 @@
-//! Import cycles between the top-level modules of a crate, as far as `crate::…` paths tell.
+//! Import cycles between the top-level modules of a crate, derived from `crate::…` paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub(crate) fn report(workspace: &[Crate], complaints: &mut Vec<String>) {
         );
         if count > CYCLE {
             complaints.push(format!(
-                "{count} modules of {} import each other in a circle; {CYCLE} are allowed",
+                "an import cycle of {} has {count} modules; {CYCLE} are allowed",
                 krate.name
             ));
         }
@@ -100,7 +100,7 @@ fn exports(krate: &Crate, modules: &BTreeSet<String>) -> BTreeMap<String, String
     exports
 }
 
-/// The first names of all paths that begin with `crate::`.
+/// The first names of all paths that start with `crate::`.
 fn names_after_crate(code: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for rest in code.split("crate::").skip(1) {

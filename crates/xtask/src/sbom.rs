@@ -1,7 +1,7 @@
-//! `cargo xtask sbom`: what the `watchkeeper` program is made of, as a CycloneDX document on standard output.
+//! `cargo xtask sbom`: the components of the `watchkeeper` program, as a CycloneDX document on standard output.
 //!
-//! `cargo metadata` in, JSON out. The same sources give the same bytes: there is no time and no serial number in it, and
-//! everything is sorted. It lists what is linked or runs in a build, not what only tests use.
+//! Reads `cargo metadata`, writes JSON. The same sources produce the same bytes: it has no time or serial number, and
+//! everything is sorted. It lists what is linked or runs in a build, not dependencies of tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -31,7 +31,7 @@ pub(crate) fn document() -> io::Result<String> {
     serde_json::to_string_pretty(&document).map_err(io::Error::other)
 }
 
-/// What cargo knows of all packages.
+/// All packages of `cargo metadata`.
 struct Packages {
     /// Packages and nodes of the resolved graph, by id.
     packages: BTreeMap<String, Value>,
@@ -69,7 +69,7 @@ impl Packages {
         found.ok_or_else(|| io::Error::other(format!("there is no package {name}")))
     }
 
-    /// A package and everything it needs, directly or not, but for tests.
+    /// A package with its transitive dependencies, except those of tests.
     fn needed_by(&self, name: &str) -> io::Result<BTreeSet<String>> {
         let mut waiting = vec![self.id_of(name)?];
         let mut found = BTreeSet::new();
@@ -81,7 +81,7 @@ impl Packages {
         Ok(found)
     }
 
-    /// The packages that one needs by itself.
+    /// The direct dependencies of a package.
     fn direct(&self, id: &str) -> BTreeSet<String> {
         let node = &self.nodes.get(id).unwrap_or(&Value::Null)["deps"];
         let is_used = |dependency: &&Value| {
@@ -103,7 +103,7 @@ impl Packages {
             "version": version,
         });
         if let Some(license) = package["license"].as_str() {
-            // CycloneDX wants SPDX; old crates have a slash where it has OR.
+            // CycloneDX requires SPDX; old crates have a slash instead of OR.
             let expression = license.replace('/', " OR ");
             component["licenses"] = json!([{"expression": expression}]);
         }
@@ -121,7 +121,7 @@ impl Packages {
     }
 }
 
-/// The URL that names a package.
+/// The package URL.
 fn purl(package: &Value) -> String {
     format!(
         "pkg:cargo/{}@{}",
@@ -134,7 +134,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The checksums of a lock file, which is TOML with one `name = "value"` per line.
+/// The checksums of a lock file: TOML with one `name = "value"` per line.
 fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
     let mut checksums = BTreeMap::new();
     for package in lock.split("[[package]]") {

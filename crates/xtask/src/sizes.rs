@@ -3,7 +3,7 @@
 use crate::limits::{FILE_LINES, FUNCTION_LINES};
 use crate::sources::{Crate, File};
 
-/// The number shown of each.
+/// The number of entries shown of each.
 const SHOWN: usize = 5;
 
 /// Reports the longest ones.

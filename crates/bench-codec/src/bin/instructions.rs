@@ -1,11 +1,11 @@
-//! Instructions per object of the hot loops: a figure that does not depend on the machine's mood.
+//! Counts instructions per object in the hot loops. The figures do not depend on the load of the machine.
 //!
 //! ```text
 //! cargo run --release -p watchkeeper-bench-codec --bin instructions
 //! cargo run --release -p watchkeeper-bench-codec --bin instructions -- typed # cases about typed decode
 //! ```
 //!
-//! Valgrind must be installed. `runtime_instructions` does the same for what the runtime does with an object.
+//! Requires Valgrind. `runtime_instructions` counts the runtime's work per object.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -15,7 +15,7 @@ use watchkeeper_bench_codec::pods::Bodies;
 use watchkeeper_bench_codec::work::{self, each, objects};
 use watchkeeper_wire::Encoding::{Json, Protobuf};
 
-/// Enough that what happens once per list does not show.
+/// Large enough to hide the cost per list.
 const PODS: usize = 500;
 
 const CASES: [&str; 21] = [
@@ -46,7 +46,7 @@ fn main() -> Result<()> {
     callgrind::print("each", &CASES, PODS, run)
 }
 
-/// Plays one case: everything it needs first, then the loop.
+/// Runs one case: the setup, then the loop.
 fn run(case: &str) -> Result<()> {
     let bodies = Bodies::generate(PODS)?;
     let (json, protobuf) = (&bodies.json[..], &bodies.protobuf[..]);

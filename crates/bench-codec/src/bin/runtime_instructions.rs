@@ -1,11 +1,11 @@
-//! Instructions of the runtime's hot loops: what one event, read or key costs once its bytes are an object.
+//! Counts instructions in the runtime's hot loops: the cost of one event, read or key after decoding.
 //!
 //! ```text
 //! cargo run --release -p watchkeeper-bench-codec --bin runtime_instructions
 //! cargo run --release -p watchkeeper-bench-codec --bin runtime_instructions -- queue # cases about queues
 //! ```
 //!
-//! Valgrind must be installed.
+//! Requires Valgrind.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ use watchkeeper_runtime::store::{self, Store, Writer};
 use watchkeeper_runtime::watcher::{Config, Event, Input, ListRequest, Opening, Source, WatchRequest};
 use watchkeeper_wire::{Object, ObjectOptions};
 
-/// Below the capacity of a subscriber, so that each event is told by itself.
+/// Below the capacity of a subscriber, so that each event is delivered separately.
 const OBJECTS: usize = 3_000;
 
-/// More than any version of the first list.
+/// Higher than any version of the first list.
 const LATER: usize = 1_000_000;
 
-/// Keys that wait behind the one that comes and goes.
+/// Keys queued behind the one that is processed.
 const BACKLOG: usize = 100_000;
 
 const CASES: [&str; 8] = [
@@ -45,7 +45,7 @@ fn main() -> Result<()> {
     callgrind::print("instructions", &CASES, OBJECTS, run)
 }
 
-/// Plays one case: everything it needs first, then the loop.
+/// Runs one case: the setup, then the loop.
 fn run(case: &str) -> Result<()> {
     match case {
         "watch event into store and subscriber" => events(1),
@@ -60,7 +60,7 @@ fn run(case: &str) -> Result<()> {
     }
 }
 
-/// Every pod at a version of this round; the first list is round 0.
+/// Every pod, at a version of this round; round 0 is the first list.
 fn round(number: usize) -> Result<Vec<Object>> {
     let text = |pod| match number {
         0 => pods::one(pod),
@@ -77,7 +77,7 @@ fn round(number: usize) -> Result<Vec<Object>> {
     Ok(objects)
 }
 
-/// A server that sends a round of changes each time it is told to.
+/// A server that sends a round of changes on request.
 struct InRounds {
     listed: Vec<Object>,
     rounds: Vec<Vec<Object>>,
@@ -139,7 +139,7 @@ async fn synced(source: InRounds, subscribers: usize) -> Result<(Informer, Vec<S
     Ok((informer, subscriptions))
 }
 
-/// Waits until everybody was told of every pod.
+/// Waits until every subscriber has an event for every pod.
 fn hear(runtime: &Runtime, subscriptions: &mut [Subscription]) -> Result<usize> {
     runtime.block_on(async {
         for subscription in subscriptions {
@@ -157,7 +157,7 @@ fn filled() -> Result<(Store, Writer)> {
     Ok((store, writer))
 }
 
-/// How many changes a list has brought.
+/// The number of changes in a list.
 fn list(writer: &mut Writer, objects: Vec<Object>) -> usize {
     let mut deltas = Vec::new();
     writer.apply(0, Event::Init, &mut deltas);

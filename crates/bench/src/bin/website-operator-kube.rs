@@ -1,7 +1,7 @@
-//! The website operator of `examples/website-operator`, written with kube as its documentation does.
+//! The website operator of `examples/website-operator`, written with kube in the style of its documentation.
 //!
-//! It has what kube has: the kind, three children, the claimed domain with its finalizer, the condition and the Events.
-//! kube brings no leader election, no probes, no metrics and no webhook server, so it has none of them.
+//! It has the parts that kube supports: the kind, three children, the claimed domain with its finalizer, the condition
+//! and the Events. kube has no leader election, probes, metrics or webhook server, so it lacks those.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 const NAME: &str = "website-operator";
-/// Says whose a domain is, by uid.
+/// The label with the uid of the website that owns a domain.
 const WEBSITE: &str = "example.com/website";
-const LOOK_AGAIN: Duration = Duration::from_secs(300);
+const RESYNC: Duration = Duration::from_secs(300);
 
 /// Pages that are served under a domain.
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -54,7 +54,7 @@ struct WebsiteSpec {
     replicas: i32,
 }
 
-/// How far the operator has come.
+/// The observed state.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 struct WebsiteStatus {
     #[serde(default)]
@@ -87,14 +87,14 @@ enum Error {
     Finalizer(#[source] Box<finalizer::Error<Error>>),
 }
 
-/// What every reconcile has at hand.
-struct Surroundings {
+/// The context of every reconcile.
+struct Context {
     client: Client,
     recorder: Recorder,
 }
 
-/// Keeps a website until its domain is given back. Its children go with it by themselves.
-async fn reconcile(site: Arc<Website>, context: Arc<Surroundings>) -> Result<Action, Error> {
+/// Reconciles a website. Its finalizer releases the domain; its children are garbage collected.
+async fn reconcile(site: Arc<Website>, context: Arc<Context>) -> Result<Action, Error> {
     let namespace = site.namespace().unwrap_or_default();
     let websites = Api::<Website>::namespaced(context.client.clone(), &namespace);
     let step = finalizer(&websites, "example.com/domain", site, async |phase| match phase {
@@ -110,7 +110,7 @@ async fn reconcile(site: Arc<Website>, context: Arc<Surroundings>) -> Result<Act
     step.await.map_err(|error| Error::Finalizer(Box::new(error)))
 }
 
-/// Applies what belongs to the website. The server writes nothing if all is as it should be.
+/// Applies the children of the website. Unchanged ones are not written by the server.
 async fn publish(site: &Website, namespace: &str, client: &Client) -> Result<(bool, Event), Error> {
     let domain = &site.spec.domain;
     match claim(site, namespace, client).await {
@@ -140,7 +140,8 @@ async fn publish(site: &Website, namespace: &str, client: &Client) -> Result<(bo
     })
 }
 
-/// A website applies the ConfigMap of its domain as a field manager of its own; one that another has is a conflict.
+/// Claims the domain: applies its ConfigMap under a field manager per website, so that a domain of another is a
+/// conflict.
 async fn claim(site: &Website, namespace: &str, client: &Client) -> Result<(), kube::Error> {
     let maps = Api::<ConfigMap>::default_namespaced(client.clone());
     let (uid, name) = (
@@ -157,7 +158,7 @@ async fn claim(site: &Website, namespace: &str, client: &Client) -> Result<(), k
     Ok(())
 }
 
-/// Gives back what the website has claimed.
+/// Releases the claimed domain.
 async fn release(site: &Website, client: &Client) -> Result<(), kube::Error> {
     let maps = Api::<ConfigMap>::default_namespaced(client.clone());
     let claimed = ListParams::default().labels(&format!("{WEBSITE}={}", site.uid().unwrap_or_default()));
@@ -178,7 +179,7 @@ where
     children.patch(&name, &params, &Patch::Apply(child)).await
 }
 
-/// Sets the condition `Ready` and publishes an Event, if there is anything new to say.
+/// Sets the `Ready` condition and publishes an Event, if anything changed.
 async fn report(
     site: &Website,
     is_ready: bool,
@@ -220,7 +221,7 @@ async fn report(
 fn follow_up(is_ready: bool) -> Action {
     match is_ready {
         true => Action::await_change(),
-        false => Action::requeue(LOOK_AGAIN),
+        false => Action::requeue(RESYNC),
     }
 }
 
@@ -286,7 +287,7 @@ async fn main() -> anyhow::Result<()> {
     let established = kube::runtime::conditions::is_crd_established();
     kube::runtime::wait::await_condition(definitions, &definition.name_any(), established).await?;
     let owned = watcher::Config::default().labels("app.kubernetes.io/managed-by=website-operator");
-    let context = Surroundings {
+    let context = Context {
         recorder: Recorder::new(client.clone(), Reporter::from(NAME)),
         client: client.clone(),
     };

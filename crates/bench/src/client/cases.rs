@@ -1,4 +1,4 @@
-//! What is asked, by whom, and what it took.
+//! The cases: the request, the client, and the figures.
 
 use std::fs;
 use std::hint::black_box;
@@ -24,70 +24,70 @@ use watchkeeper_client::{Client, Config, DynamicApi, ListItem, LoadOptions, Reso
 use super::fill::{client, core};
 use crate::runtime::peak_megabytes;
 
-/// Watches that are open together.
+/// Concurrent watches.
 const WATCHES: usize = 50;
 
-/// Namespaces on a page, where pages are small.
+/// The size of small pages of namespaces.
 const SMALL_PAGE: u64 = 100;
 
-/// Single requests of one measurement.
+/// Single requests per measurement.
 const GETS: usize = 4_000;
 
-/// One thing to ask.
+/// One case.
 pub(super) struct Case {
-    /// What is compared.
+    /// The subject of the comparison.
     pub(super) subject: &'static str,
-    /// By whom, and how.
+    /// The client and its variant.
     pub(super) name: &'static str,
     ask: Ask,
 }
 
-/// Who asks what.
+/// The client and the request.
 enum Ask {
-    /// Ours: objects are kept undecoded.
+    /// Ours: objects are kept without decoding.
     Objects {
         plural: &'static str,
         json: bool,
     },
-    /// Ours: the bytes of a list in protobuf, and nothing else.
+    /// Ours: only the bytes of a list in protobuf.
     Bytes,
-    /// The same by kube's transport.
+    /// The same with kube's transport.
     KubeBytes,
-    /// Ours: objects are looked at and dropped as they arrive.
+    /// Ours: objects are read and dropped as they arrive.
     Stream {
         plural: &'static str,
     },
-    /// Ours: the list is gone through, one struct at a time.
+    /// Ours: iterates over the list, one struct at a time.
     Pods {
         json: bool,
     },
     Namespaces {
         json: bool,
     },
-    /// Ours: each struct is made as soon as its bytes have arrived.
+    /// Ours: each struct is decoded as soon as its bytes have arrived.
     PodStream {
         json: bool,
     },
     NamespaceStream {
         json: bool,
     },
-    /// Ours: all structs at once.
+    /// Ours: all structs in memory.
     AllPods,
     /// Ours: namespaces in small pages, one struct at a time.
     NamespacePages,
-    /// The bytes of the list of namespaces in protobuf, by a program that throws them away.
+    /// The bytes of the list of namespaces in protobuf, with curl, which discards them.
     Curl {
         version: &'static str,
     },
     /// kube's structs.
     KubePods,
     KubeNamespaces,
-    /// kube's form for any kind.
+    /// kube's dynamic objects.
     KubeDynamic {
         kind: &'static str,
         plural: &'static str,
     },
-    /// client-go, by the words it knows.
+    /// client-go, by the name of its case.
     ClientGo(&'static str),
     Watches,
     KubeWatches,
@@ -117,7 +117,7 @@ const OPEN_WATCHES: &str = "50 watches";
 const GETS_1: &str = "4,000 gets, one after another";
 const GETS_16: &str = "4,000 gets, 16 at once";
 
-/// Those of one subject follow each other, the peer's last.
+/// Grouped by subject, with the peer last.
 pub(super) const CASES: &[Case] = &[
     case(POD_BYTES, "ours, HTTP/2", Ask::Bytes),
     case(POD_BYTES, "kube, HTTP/1.1", Ask::KubeBytes),
@@ -277,7 +277,7 @@ impl Case {
         format!("{}: {}", self.subject, self.name)
     }
 
-    /// What client-go is to be asked for, if it is the one.
+    /// The name of client-go's case, if it is one.
     pub(super) fn by_client_go(&self) -> Option<&'static str> {
         match self.ask {
             Ask::ClientGo(question) => Some(question),
@@ -286,18 +286,18 @@ impl Case {
     }
 }
 
-/// What a case took.
+/// The figures of a case.
 #[derive(Clone, Copy, Deserialize, Serialize)]
 pub(crate) struct Figures {
     pub(super) wall_ms: f64,
     pub(super) cpu_ms: f64,
     pub(super) peak_mb: f64,
-    /// Open when it was done.
+    /// Open connections at the end.
     pub(super) sockets: usize,
 }
 
 impl Figures {
-    /// Of who does not play.
+    /// Of a peer that does not take part.
     pub(super) const NONE: Self = Self {
         wall_ms: f64::NAN,
         cpu_ms: f64::NAN,
@@ -305,7 +305,7 @@ impl Figures {
         sockets: 0,
     };
 
-    /// The middle of each.
+    /// The median of each figure.
     pub(super) fn median(all: Vec<Self>) -> Self {
         let middle = |figure: fn(&Self) -> f64| {
             let mut figures: Vec<f64> = all.iter().map(figure).collect();
@@ -321,11 +321,11 @@ impl Figures {
     }
 }
 
-/// Runs a case in this process, which should do nothing else.
+/// Runs a case in this process, which must do nothing else.
 #[tokio::main]
 pub(super) async fn measure(case: &Case, kubeconfig: &Path) -> Result<Figures> {
     let (begun, cpu) = (Instant::now(), cpu_ms()?);
-    // What is asked for stays until everything is measured.
+    // The result stays in memory until everything is measured.
     let _kept = case.ask.run(kubeconfig).await?;
     Ok(Figures {
         wall_ms: begun.elapsed().as_secs_f64() * 1e3,
@@ -457,7 +457,7 @@ async fn namespace_pages(client: Client) -> Result<Kept> {
     Ok(Box::new(client))
 }
 
-/// What the wire and TLS cost whoever asks: `curl` does nothing with the bytes.
+/// The cost of transfer and TLS alone: `curl` discards the bytes.
 fn curl(version: &str, kubeconfig: &Path) -> Result<Kept> {
     let config = Config::load(&LoadOptions {
         path: Some(kubeconfig.to_owned()),
@@ -496,7 +496,7 @@ async fn kube_list<K: Clone + std::fmt::Debug + DeserializeOwned + 'static>(api:
     Ok(Box::new(list))
 }
 
-/// Opens them and waits for an event of each.
+/// Opens watches and waits for an event on each.
 async fn watches(client: Client) -> Result<Kept> {
     let api = client.dynamic(core("configmaps")?);
     let mut open = Vec::new();
@@ -543,23 +543,23 @@ async fn kube_get(client: kube::Client, gets: usize, at_once: usize) -> Result<K
     Ok(Box::new(client))
 }
 
-/// CPU time of the whole process, user and system, and of the programs it ran.
+/// The CPU time of this process and its children, user and system.
 fn cpu_ms() -> Result<f64> {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Ok(time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6 + children_ms()?)
 }
 
-/// The kernel counts children's time in hundredths of a second.
+/// The kernel counts the time of children in hundredths of a second.
 fn children_ms() -> Result<f64> {
     let stat = fs::read_to_string("/proc/self/stat")?;
-    // The name of the program may have spaces in it; fields are counted behind it, from the third.
+    // The program name may contain spaces; the fields after it are counted, from the third.
     let fields = stat.rsplit_once(')').context("no name in /proc/self/stat")?.1;
     let of_children = fields.split_whitespace().skip(16 - 3).take(2);
     let ticks: f64 = of_children.filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
     Ok(ticks * 10.0)
 }
 
-/// TCP connections of this process; the event loop has a pair of sockets of its own, which are not TCP.
+/// The TCP connections of this process; the event loop has a socket pair that is not TCP.
 fn open_sockets() -> Result<usize> {
     let tcp = fs::read_to_string("/proc/self/net/tcp")?;
     let inodes: Vec<&str> = tcp

@@ -1,4 +1,4 @@
-//! Fills the server with pods and namespaces as users would: by writing them.
+//! Fills the server with pods and namespaces through the API.
 
 use std::path::Path;
 use std::time::Instant;
@@ -12,10 +12,10 @@ use watchkeeper_wire::schema::resources;
 
 use watchkeeper_bench_codec::pods;
 
-/// Writes under way at once.
+/// Concurrent writes.
 const WRITERS: usize = 32;
 
-/// Writes so many pods and as many namespaces, and says how long it took.
+/// Creates that many pods and as many namespaces, and prints how long it took.
 #[tokio::main]
 pub(super) async fn write(objects: usize, kubeconfig: &Path) -> Result<()> {
     let begun = Instant::now();
@@ -25,7 +25,7 @@ pub(super) async fn write(objects: usize, kubeconfig: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Our client as a program would make it, but for the rate limit, which kube does not have.
+/// Our client with its defaults, except for the rate limit, which kube does not have.
 pub(crate) fn client(kubeconfig: &Path) -> Result<Client> {
     let config = Config::load(&LoadOptions {
         path: Some(kubeconfig.to_owned()),
@@ -48,7 +48,7 @@ pub(crate) fn core(plural: &str) -> Result<Resource> {
 async fn fill(client: &Client, objects: usize) -> Result<()> {
     let teams = (0..objects).filter_map(pods::namespace_begun_by);
     let teams: Vec<String> = teams.collect();
-    // The four namespaces of every cluster count, too.
+    // The four default namespaces count, too.
     let rest = objects.saturating_sub(teams.len() + 4);
     let names = teams
         .into_iter()
@@ -64,7 +64,7 @@ async fn fill(client: &Client, objects: usize) -> Result<()> {
         .buffer_unordered(WRITERS)
         .try_for_each(async |_| Ok(()))
         .await?;
-    // What the watches see first.
+    // The object that watches see first.
     let settings = json!({"metadata": {"name": "settings"}});
     let config_maps = client.dynamic(core("configmaps")?).namespace("default");
     config_maps.create(&settings).await?;
@@ -74,7 +74,7 @@ async fn fill(client: &Client, objects: usize) -> Result<()> {
         .await
 }
 
-/// Creates a pod and, as a node would, reports its status.
+/// Creates a pod and reports its status, as a kubelet does.
 async fn write_pod(client: &Client, number: usize) -> Result<()> {
     let mut pod: Value = serde_json::from_str(&pods::one(number))?;
     let status = pod["status"].take();

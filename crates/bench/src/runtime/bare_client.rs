@@ -1,8 +1,7 @@
-//! The limit of latency: the least that a client can do, in a process of its own.
+//! The lower bound of latency: a minimal client in its own process.
 //!
-//! One thread, two connections, HTTP/1.1 and TLS without anything around them. It sends a write whose bytes are made
-//! beforehand, looks for the mark in whatever the watch brings, and does not know what an object is. Nobody hears of a
-//! write sooner on this server and this machine, whatever they do with what they hear.
+//! One thread, two connections, HTTP/1.1 and TLS. It sends writes whose bytes are prepared, and searches for the mark
+//! in the bytes of the watch without decoding objects. On this server and machine, no client can see a write sooner.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -26,7 +25,7 @@ use super::latency::{FIRST_WRITES, MARK, OF_A_CONFIG_MAP, WRITES, report_times};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// Enough for what the server sends at once.
+/// Enough for one answer of the server.
 const READ_BYTES: usize = 64 << 10;
 
 pub(crate) fn run(scenario: &str, kubeconfig: &Path) -> Result<()> {
@@ -63,7 +62,7 @@ pub(crate) fn run(scenario: &str, kubeconfig: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What the kubeconfig says.
+/// The content of the kubeconfig.
 struct Server {
     address: String,
     authority: CertificateDer<'static>,
@@ -120,8 +119,7 @@ impl Connection {
         Ok(self.stream.flush()?)
     }
 
-    /// Throws away what comes until something has this in it. What is looked for is never cut in two here: small
-    /// answers and events come in one piece each.
+    /// Discards input until it contains a text. The text is never split: small answers and events arrive in one read.
     fn read_until(&mut self, text: &[u8]) -> Result<()> {
         loop {
             let count = self.stream.read(&mut self.buffer)?;

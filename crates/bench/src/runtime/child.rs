@@ -1,4 +1,4 @@
-//! What a child process says about itself.
+//! CPU time and memory of a child process, and its communication with the parent.
 
 use std::fs;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use rustix::time::{ClockId, clock_gettime};
 /// The first argument of a child.
 pub(crate) const CHILD: &str = "--runtime-child";
 
-/// How long a list may take before a client is given up.
+/// The timeout of a list.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Says one line to the parent.
+/// Prints one line for the parent.
 pub(crate) fn say(line: &str) {
     println!("{line}");
 }
 
-/// Says what was measured.
+/// Prints the measured numbers.
 pub(crate) fn report(numbers: &[f64]) {
     let numbers: Vec<String> = numbers.iter().map(f64::to_string).collect();
     say(&numbers.join(" "));
@@ -36,17 +36,17 @@ pub(crate) fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The most memory this process has had since its start or since [`forget_peak`], in MB.
+/// The peak memory of this process since its start or since [`forget_peak`], in MB.
 pub(crate) fn peak_megabytes() -> Result<f64> {
     megabytes("VmHWM:")
 }
 
-/// The memory this process has now, in MB.
+/// The current memory of this process, in MB.
 pub(crate) fn resident_megabytes() -> Result<f64> {
     megabytes("VmRSS:")
 }
 
-/// From now on the peak is that of the time to come.
+/// Resets the peak.
 pub(crate) fn forget_peak() -> Result<()> {
     fs::write("/proc/self/clear_refs", "5").context("the peak cannot be forgotten")
 }

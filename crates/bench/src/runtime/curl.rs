@@ -1,4 +1,4 @@
-//! The limit: nobody gets the list sooner than a program that throws it away.
+//! The lower bound of a list: curl, which discards it.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use anyhow::{Context, Result, ensure};
 
 use super::median;
 
-/// The two ways it can ask.
+/// The two HTTP versions.
 const VERSIONS: [&str; 2] = ["--http2", "--http1.1"];
 
-/// curl of the protobuf list, and how many seconds each way took.
+/// Measures curl for the protobuf list, in seconds per HTTP version.
 pub(crate) struct Curl {
     url: String,
     authorization: String,
@@ -20,7 +20,7 @@ pub(crate) struct Curl {
 }
 
 impl Curl {
-    /// `None` where there is no curl.
+    /// `None` if curl is not installed.
     pub(crate) fn find(kubeconfig: &Path) -> Result<Option<Self>> {
         if Command::new("curl").arg("--version").output().is_err() {
             println!("without curl, whose time is the limit");
@@ -34,7 +34,7 @@ impl Curl {
         }))
     }
 
-    /// Asks once in each way.
+    /// Runs once per version.
     pub(crate) fn turn(&mut self, counts: bool) -> Result<()> {
         for (version, times) in VERSIONS.iter().zip(&mut self.times) {
             let began = Instant::now();
@@ -58,7 +58,7 @@ impl Curl {
         Ok(())
     }
 
-    /// Prints the medians, and what part of them our time is.
+    /// Prints the medians, and the ratio of our time to them.
     pub(crate) fn print(mut self, ours: f64) {
         for (version, times) in VERSIONS.iter().zip(&mut self.times) {
             let curl = median(times);
@@ -68,7 +68,7 @@ impl Curl {
     }
 }
 
-/// What stands behind a name in the text of the server's kubeconfig, where each stands once.
+/// The value of a key in the server's kubeconfig, where each key occurs once.
 pub(crate) fn value_of(kubeconfig: &str, name: &str) -> Result<String> {
     let mut lines = kubeconfig.lines().map(|line| line.trim_start_matches([' ', '-']));
     let value = lines.find_map(|line| line.strip_prefix(name));

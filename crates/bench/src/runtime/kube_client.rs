@@ -1,4 +1,4 @@
-//! kube's watcher and reflector, and whoever consumes their stream, in a process of their own.
+//! kube's watcher and reflector, and the consumer of their stream, in their own process.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -50,7 +50,7 @@ pub(crate) async fn run(scenario: &str, kubeconfig: &Path, pods: usize, streamin
     Ok(())
 }
 
-/// What kube watches: built-in kinds.
+/// The kinds that kube watches: built-in ones.
 trait Watched: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static {}
 
 impl<K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static> Watched for K {}
@@ -69,7 +69,7 @@ async fn connect(kubeconfig: &Path) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-/// Waits for the end of a list. Failures on the way are kube's to deal with.
+/// Waits for the end of a list. kube retries failures itself.
 async fn listed<K>(events: &mut Events<K>) -> Result<()> {
     loop {
         if let Ok(Event::InitDone) = events.next().await.context("the stream has ended")? {

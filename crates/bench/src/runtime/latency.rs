@@ -1,8 +1,8 @@
-//! How long it takes from sending a write to hearing of it, for ours and for kube's in the same words.
+//! The time from sending a write to its event, for ours and for kube.
 //!
-//! Writer and subscriber are one program, which goes on when both the answer and the event have come: the next write
-//! does not meet the last one. Each client writes in its own way, and its way is part of the time. Under load there are
-//! many writers, each with a pod of its own; there it counts what a write and its event cost.
+//! Writer and subscriber are one program, which continues after both the answer and the event have arrived, so writes
+//! do not overlap. Each client writes in its own way, which is part of the time. Under load there are many writers,
+//! each with its own pod; then the cost of a write and its event dominates.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -17,29 +17,29 @@ use watchkeeper_bench_codec::written::WRITERS;
 
 use super::child::report;
 
-/// The scenario of a realistic pod: most of its time is the server's, which takes such an object apart.
+/// The scenario of a realistic pod: the server, which decodes such an object, dominates.
 pub(crate) const OF_A_POD: &str = "latency, a pod";
 
-/// The scenario of a small object: most of its time is spent on the way.
+/// The scenario of a small object: the transport dominates.
 pub(crate) const OF_A_CONFIG_MAP: &str = "latency, a config map";
 
-/// The scenario of many writers at once.
+/// The scenario of many concurrent writers.
 pub(crate) const OF_MANY_PODS: &str = "latency, 16 pods at once";
 
-/// The annotation by which the event of a write is known.
+/// The annotation that identifies the event of a write.
 pub(crate) const MARK: &str = "write";
 
-/// Writes that are timed.
+/// Timed writes.
 pub(crate) const WRITES: usize = 300;
 
-/// Writes that are timed where there are many writers: each still has a hundred.
+/// Timed writes of many writers: each has a hundred.
 const LOADED_WRITES: usize = 1_600;
 
-/// Writes before those: connections, caches and allocators are as they are in a program that runs.
+/// Untimed writes before those, to warm up connections, caches and allocators.
 pub(crate) const FIRST_WRITES: usize = 50;
 
-/// Reports p50 and p99 of the time until the mark of a write is seen, and p50 of the time until it is answered.
-/// `marks` has an item for each event, with the mark its object has.
+/// Reports p50 and p99 of the time until the event of a write, and p50 of the time until its answer. `marks` has the
+/// mark of each event's object.
 pub(crate) async fn measure(
     write: impl Fn(Value) -> BoxFuture<'static, Result<()>>,
     mut marks: impl Stream<Item = Result<Option<String>>> + Unpin,
@@ -68,7 +68,7 @@ pub(crate) async fn measure(
     Ok(())
 }
 
-/// As [`measure`], with [`WRITERS`] that do not wait for each other. They share the number of writes.
+/// Like [`measure`], with [`WRITERS`] concurrent writers that share the number of writes.
 pub(crate) async fn measure_many(
     write: impl Fn(usize, Value) -> BoxFuture<'static, Result<()>>,
     mut marks: impl Stream<Item = Result<Option<String>>> + Unpin,
@@ -90,7 +90,7 @@ pub(crate) async fn measure_many(
     Ok(())
 }
 
-/// The writes of one of many: when each was answered and when it was seen.
+/// The writes of one of many writers: the times until answer and event.
 async fn write_in_turn(
     writer: usize,
     write: &impl Fn(usize, Value) -> BoxFuture<'static, Result<()>>,
@@ -113,7 +113,7 @@ async fn write_in_turn(
     Ok(times)
 }
 
-/// Marks that have been written and not seen, since when, and who waits for them.
+/// The marks that were written and not yet seen, with their start times and waiters.
 #[derive(Default)]
 struct Expected(Mutex<HashMap<String, (Instant, oneshot::Sender<Duration>)>>);
 
@@ -133,7 +133,7 @@ impl Expected {
     }
 }
 
-/// Reports when writes were seen, and when they were answered.
+/// Reports the times until writes were seen and answered.
 pub(crate) fn report_times(answered: Vec<Duration>, seen: Vec<Duration>) {
     let (answered, seen) = (Sorted::new(answered), Sorted::new(seen));
     report(&[seen.at(50), seen.at(99), answered.at(50)]);

@@ -1,5 +1,5 @@
-//! What needs no server: reads of a store while it is written to, keys through a queue, the drain of a backlog by
-//! workers, and one event for many subscribers.
+//! Benchmarks without a server: reads of a store while it is written to, keys through a queue, workers that drain a
+//! backlog, and one event for many subscribers.
 
 mod subscribers;
 
@@ -36,10 +36,10 @@ use watchkeeper_bench_codec::pods;
 /// Reads per round.
 const READS: usize = 200_000;
 
-/// Index lookups per round: a linear search takes its time.
+/// Index lookups per round. There are few, because a linear search is slow.
 const LOOKUPS: usize = 200;
 
-/// Keys that wait for the workers.
+/// Keys queued for the workers.
 const BACKLOG: usize = 100_000;
 
 /// Cycles of add, get and done per round.
@@ -48,7 +48,7 @@ const CYCLES: u64 = 2_000_000;
 /// Workers of the drain.
 const WORKERS: usize = 16;
 
-/// Ways to do the same, and how long each took.
+/// Implementations of the same task, and the time of each.
 struct Duel {
     name: &'static str,
     unit: &'static str,
@@ -72,7 +72,7 @@ impl Duel {
         let [ours, client_go, kube] =
             [&mut self.ours, &mut self.client_go, &mut self.kube].map(|numbers| median(numbers));
         let name = format!("{}, {}", self.name, self.unit);
-        // Who does not play has no number.
+        // A peer that does not take part has no number.
         let cells = [ours, client_go, kube, ours / client_go, ours / kube].map(|number| {
             let number = number.is_finite().then(|| format!("{number:.3}"));
             format!("{:>14}", number.unwrap_or_else(|| "–".to_owned()))
@@ -81,7 +81,7 @@ impl Duel {
     }
 }
 
-/// Runs the cases whose name has this text.
+/// Runs the cases whose name contains this text.
 pub(crate) fn compare(pods: usize, rounds: usize, only: &str, client_go: Option<&ClientGo>) -> Result<()> {
     let columns = ["ours", "client-go", "kube", "÷ client-go", "÷ kube"];
     let columns = columns.map(|column| format!("{column:>14}"));
@@ -102,7 +102,7 @@ pub(crate) fn compare(pods: usize, rounds: usize, only: &str, client_go: Option<
     Ok(())
 }
 
-/// One thread reads while another changes the store without pause.
+/// One thread reads while another changes the store continuously.
 fn reads(pods: usize, rounds: usize, client_go: Option<&ClientGo>) -> Result<()> {
     let values: Vec<Value> = pods::values(pods).collect::<Result<_>>()?;
     let changed = &values[..values.len().min(1000)];
@@ -126,7 +126,7 @@ fn reads(pods: usize, rounds: usize, client_go: Option<&ClientGo>) -> Result<()>
         }
         play(&mut client_go, round, duels.each_mut())?;
     }
-    // Only now: whoever allocates after kube sorts the small pieces that it has left all over the heap.
+    // Not earlier: kube's store fragments the heap, which would slow down later allocations of ours.
     let (store, mut writer) = kube_store::<Pod>(&values)?;
     let changes = changed.iter().map(|pod| serde_json::from_value(pod.clone()));
     let changes: Vec<Pod> = changes.collect::<Result<_, _>>()?;
@@ -193,12 +193,12 @@ fn read_kube(
     })
 }
 
-/// Median and worst thousandth of reads in nanoseconds, median of lookups in microseconds.
+/// Median and 99.9th percentile of reads in nanoseconds, median of lookups in microseconds.
 fn summary(gets: &[Duration], lookups: &[Duration]) -> [f64; 3] {
     [nanos(gets, 500), nanos(gets, 999), nanos(lookups, 500) / 1e3]
 }
 
-/// client-go with the same pods in its store.
+/// Starts client-go with the same pods in its store.
 fn reading(client_go: &ClientGo, values: &[Value]) -> Result<LocalCase> {
     let mut file = tempfile::NamedTempFile::new()?;
     for value in values {
@@ -208,7 +208,7 @@ fn reading(client_go: &ClientGo, values: &[Value]) -> Result<LocalCase> {
     client_go.local("reads", path_text(file.path())?)
 }
 
-/// A turn of client-go, if it plays: a number for each duel. As for the others, the first one does not count.
+/// Runs a turn of client-go, if it takes part: a number for each duel. The first turn is not counted.
 fn play<const N: usize>(
     client_go: &mut Option<LocalCase>,
     round: usize,
@@ -226,7 +226,7 @@ fn play<const N: usize>(
     Ok(())
 }
 
-/// What `read` returns while `change` is called without pause on another thread.
+/// Runs `read` while another thread calls `change` continuously.
 fn under_writes<T>(mut change: impl FnMut(usize) + Send, read: impl FnOnce() -> T) -> T {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -243,7 +243,7 @@ fn under_writes<T>(mut change: impl FnMut(usize) + Send, read: impl FnOnce() -> 
     })
 }
 
-/// How long each call took, sorted.
+/// The durations of the calls, sorted.
 fn times(count: usize, mut call: impl FnMut(usize)) -> Vec<Duration> {
     let one = |turn| {
         let began = Instant::now();
@@ -304,7 +304,7 @@ fn object(value: &Value) -> Result<Object> {
     )?)
 }
 
-/// A pod as informers keep it: in protobuf, which servers send unless JSON is asked for.
+/// A pod as informers store it: in protobuf, the default encoding.
 fn our_pod(value: &Value) -> Result<Object> {
     let schema = Schema::builtin();
     let id = schema.kind("v1", "Pod").context("a schema of pods")?;
@@ -319,7 +319,7 @@ fn our_pod(value: &Value) -> Result<Object> {
     Ok(Object::from_protobuf(&body, &ObjectOptions::default())?)
 }
 
-/// Add, get and done of one key after another, one thread, as of client-go's queue. kube has nothing of the kind.
+/// Add, get and done of one key after another on one thread, as with client-go's queue. kube has no equivalent.
 fn cycles(rounds: usize, client_go: Option<&ClientGo>) -> Result<()> {
     for (name, backlog) in [
         ("queue: add + get + done", 0),
@@ -351,7 +351,7 @@ fn cycles(rounds: usize, client_go: Option<&ClientGo>) -> Result<()> {
     Ok(())
 }
 
-/// Keys into a queue and out again, one thread. kube's scheduler is the nearest thing it has to a queue.
+/// Keys into a queue and out again, on one thread. The closest in kube is its scheduler.
 fn queue(rounds: usize, client_go: Option<&ClientGo>) -> Result<()> {
     let mut client_go = client_go
         .map(|client_go| client_go.local("through", ""))
@@ -375,7 +375,7 @@ fn queue(rounds: usize, client_go: Option<&ClientGo>) -> Result<()> {
             runtime.block_on(async {
                 let run_at = tokio::time::Instant::now();
                 let requests = (0..BACKLOG).map(|message| ScheduleRequest { message, run_at });
-                // It ends with its requests, whatever waits: they must not.
+                // The scheduler ends with its requests, even if keys are queued; so they must not end.
                 let requests = stream::iter(requests).chain(stream::pending());
                 let mut scheduler = std::pin::pin!(scheduler(requests));
                 for _ in 0..BACKLOG {
@@ -395,7 +395,7 @@ fn queue(rounds: usize, client_go: Option<&ClientGo>) -> Result<()> {
     Ok(())
 }
 
-/// Sixteen workers and a backlog: each looks its object up, gives way once, and is done.
+/// Sixteen workers and a backlog: each looks its object up, yields once, and is done.
 fn drain(rounds: usize, client_go: Option<&ClientGo>) -> Result<()> {
     let mut client_go = client_go
         .map(|client_go| client_go.local("drain", ""))
@@ -418,7 +418,7 @@ fn drain(rounds: usize, client_go: Option<&ClientGo>) -> Result<()> {
         }
         play(&mut client_go, round, duels.each_mut())?;
     }
-    // Only now: whoever allocates after kube sorts the small pieces that it has left all over the heap.
+    // Not earlier: kube's store fragments the heap, which would slow down later allocations of ours.
     let (kube_store, _kube_writer) = kube_store::<ConfigMap>(&maps)?;
     for round in 0..=rounds {
         let times = wall_and_cpu(|| runtime.block_on(drain_kube(kube_store.clone())))?;

@@ -1,4 +1,4 @@
-//! Our informer and one subscriber, in a process of their own.
+//! Our informer and one subscriber, in their own process.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::client::{connect, core};
 pub(crate) async fn run(scenario: &str, kubeconfig: &Path, pods: usize) -> Result<()> {
     let began = Instant::now();
     let (plural, expected) = match scenario {
-        // Beside those that every cluster has.
+        // Besides the config maps of every cluster.
         latency::OF_A_CONFIG_MAP => ("configmaps", None),
         _ => ("pods", Some(pods + WRITERS)),
     };
@@ -62,7 +62,7 @@ async fn events(changes: &mut Subscription, expected: usize) -> Result<()> {
     Ok(())
 }
 
-/// The informer's connection carries the writes as well, as in a program.
+/// The informer's connection is used for the writes as well, as in a program.
 async fn writes(scenario: &str, api: DynamicApi, changes: Subscription) -> Result<()> {
     let objects = api.namespace(NAMESPACE);
     let write = |writer: usize, patch: Value| {
@@ -89,7 +89,7 @@ async fn writes(scenario: &str, api: DynamicApi, changes: Subscription) -> Resul
 
 async fn relist(informer: &Informer, changes: Subscription) -> Result<()> {
     drop(changes);
-    // What the first list has left behind is given back before memory is looked at.
+    // Memory of the first list is returned to the system before it is measured.
     tokio::time::sleep(Duration::from_millis(100)).await;
     forget_peak()?;
     let (before, cpu) = (resident_megabytes()?, cpu_time());

@@ -1,4 +1,4 @@
-//! Kinds as kube's users derive them, in our clients, informers and controllers; and kube's client and controller on a
+//! Kinds derived with kube, used with our clients, informers and controllers; and kube's client and controller on a
 //! server in the same process.
 
 use std::convert::Infallible;
@@ -46,7 +46,7 @@ struct WebsiteStatus {
 #[kube(group = "example.com", version = "v1alpha1", kind = "Zone")]
 struct ZoneSpec {}
 
-/// A kind of ours beside those of kube.
+/// A kind derived with our macro.
 #[derive(watchkeeper_custom::Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[resource(group = "example.com", version = "v1", namespaced, crate = watchkeeper_custom)]
 struct PageSpec {
@@ -68,7 +68,7 @@ async fn start() -> TestCluster {
 }
 
 #[test]
-fn a_kind_of_kube_knows_its_resource() {
+fn a_kube_kind_has_its_resource() {
     let website = Website::resource();
     let names = [&website.group, &website.version, &website.kind, &website.plural];
     assert_eq!(names, ["example.com", "v1", "Website", "websites"]);
@@ -79,7 +79,7 @@ fn a_kind_of_kube_knows_its_resource() {
 }
 
 #[tokio::test]
-async fn kinds_of_kube_are_written_and_read_by_our_client() {
+async fn our_client_reads_and_writes_kube_kinds() {
     let cluster = start().await;
     let websites = cluster.client().api::<Website>().namespace("default");
     let created = websites.create(&site("home", "example.com")).await.unwrap();
@@ -100,7 +100,7 @@ async fn kinds_of_kube_are_written_and_read_by_our_client() {
 }
 
 #[tokio::test]
-async fn our_controller_reconciles_a_kind_of_kube() {
+async fn our_controller_reconciles_a_kube_kind() {
     let cluster = start().await;
     let factory = Factory::new(cluster.client().clone(), Default::default());
     let (told, mut heard) = mpsc::unbounded_channel();
@@ -129,7 +129,7 @@ async fn our_controller_reconciles_a_kind_of_kube() {
     cluster.stop().await;
 }
 
-/// Gives each site a config map with its domain.
+/// Creates a config map with the domain of each site.
 async fn describe(site: Arc<Website>, client: Arc<kube::Client>) -> Result<KubeAction, kube::Error> {
     let name = site.name_any();
     let wish = json!({
@@ -145,7 +145,7 @@ async fn describe(site: Arc<Website>, client: Arc<kube::Client>) -> Result<KubeA
 }
 
 #[tokio::test]
-async fn the_controller_of_kube_runs_in_our_manager_on_a_server_in_the_same_process() {
+async fn a_kube_controller_runs_in_our_manager_on_an_in_process_server() {
     let cluster = start().await;
     let client = cluster.kube_client();
     let websites = Api::<Website>::default_namespaced(client.clone());
@@ -166,7 +166,7 @@ async fn the_controller_of_kube_runs_in_our_manager_on_a_server_in_the_same_proc
     let signals = stream::once(async { drop(stopped.await) });
     let running = tokio::spawn(manager.run_until(signals));
 
-    // Written by our client, seen by kube.
+    // Written with our client, seen by kube.
     let ours = cluster.client().api::<Website>().namespace("default");
     ours.create(&site("home", "example.com")).await.unwrap();
     let described = |map: Option<&ConfigMap>| {
@@ -182,7 +182,7 @@ async fn the_controller_of_kube_runs_in_our_manager_on_a_server_in_the_same_proc
 }
 
 #[tokio::test]
-async fn a_watch_of_kube_that_is_dropped_leaves_nothing_open() {
+async fn a_dropped_kube_watch_leaves_no_stream_open() {
     let cluster = start().await;
     let websites = Api::<Website>::default_namespaced(cluster.kube_client());
     let mut events = watcher(websites, watcher::Config::default()).boxed();

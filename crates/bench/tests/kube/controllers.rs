@@ -1,4 +1,4 @@
-//! Controllers, finalizers and waits: what people build with kube, on our server.
+//! Controllers, finalizers and waits of kube on our server.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -32,7 +32,7 @@ fn deployment(name: &str) -> Deployment {
     }))
 }
 
-/// Gives each deployment a config map of its own that says how many replicas it wants.
+/// Creates a config map for each deployment with its number of replicas.
 async fn describe(deployment: Arc<Deployment>, client: Arc<Client>) -> Result<Action, kube::Error> {
     let name = deployment.name_any();
     let wish = json!({
@@ -51,7 +51,7 @@ async fn describe(deployment: Arc<Deployment>, client: Arc<Client>) -> Result<Ac
     Ok(Action::await_change())
 }
 
-/// Waits until a config map says this.
+/// Waits until a config map has this value.
 async fn says(client: &Client, name: &str, replicas: &'static str) -> ConfigMap {
     let maps = Api::<ConfigMap>::default_namespaced(client.clone());
     let condition = move |map: Option<&ConfigMap>| {
@@ -66,7 +66,7 @@ async fn says(client: &Client, name: &str, replicas: &'static str) -> ConfigMap 
 }
 
 #[tokio::test]
-async fn a_controller_keeps_what_it_owns_as_it_should_be() {
+async fn a_controller_restores_the_objects_it_owns() {
     let (server, client) = start().await;
     let deployments = Api::<Deployment>::default_namespaced(client.clone());
     let maps = Api::<ConfigMap>::default_namespaced(client.clone());
@@ -110,7 +110,7 @@ async fn a_controller_keeps_what_it_owns_as_it_should_be() {
 const FINALIZER: &str = "kube.example/tidy";
 
 #[tokio::test]
-async fn a_finalizer_holds_an_object_until_its_work_is_done() {
+async fn a_finalizer_delays_deletion_until_its_cleanup_is_done() {
     let (server, client) = start().await;
     let api = Api::<ConfigMap>::default_namespaced(client);
     api.create(

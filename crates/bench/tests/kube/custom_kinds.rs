@@ -1,4 +1,4 @@
-//! Custom kinds: kube waits for a definition, then uses its objects without knowing their type.
+//! Custom kinds: kube waits for a definition, then uses its objects with dynamic types.
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

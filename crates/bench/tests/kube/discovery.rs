@@ -1,4 +1,4 @@
-//! What the server says it serves, and whether it does.
+//! Discovery: the server serves what it announces.
 
 use kube::Api;
 use kube::api::{DynamicObject, ListParams};
@@ -24,7 +24,7 @@ fn served(discovery: &Discovery) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn both_forms_of_discovery_say_the_same() {
+async fn both_forms_of_discovery_agree() {
     let (server, client) = start().await;
     let legacy = Discovery::new(client.clone()).run().await.unwrap();
     let aggregated = Discovery::new(client.clone()).run_aggregated().await.unwrap();
@@ -36,7 +36,7 @@ async fn both_forms_of_discovery_say_the_same() {
 }
 
 #[tokio::test]
-async fn everything_that_can_be_listed_is_listed() {
+async fn every_listable_resource_can_be_listed() {
     let (server, client) = start().await;
     let discovery = Discovery::new(client.clone()).run().await.unwrap();
     let mut lists = 0;

@@ -1,5 +1,5 @@
-//! The embedded server as [kube](https://kube.rs) meets it: a client nobody here wrote, over TLS, by the kubeconfig
-//! the server hands out. Each test has a server of its own.
+//! Tests the embedded server with [kube](https://kube.rs), an independent client, over TLS, with the kubeconfig of the
+//! server. Each test has its own server.
 
 mod beside;
 mod controllers;
@@ -20,10 +20,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use watchkeeper_server::{Handle, Server};
 
-/// A test that waits for longer than this waits for ever.
+/// A timeout longer than anything that succeeds.
 const FOREVER: Duration = Duration::from_secs(60);
 
-/// A server, and kube as its administrator.
+/// Starts a server, and a kube client as its administrator.
 async fn start() -> (Handle, Client) {
     let free_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let server = Server::builder()
@@ -39,7 +39,7 @@ async fn start() -> (Handle, Client) {
     (server, Client::try_from(config).unwrap())
 }
 
-/// What comes of something that must come.
+/// Waits for a result, with a timeout.
 async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(FOREVER, future)
         .await
@@ -51,7 +51,7 @@ fn object<K: DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).unwrap()
 }
 
-/// What the server refused, and why.
+/// The error of a refused request.
 fn refusal<T: Debug>(result: kube::Result<T>) -> Box<kube::core::Status> {
     match result {
         Err(kube::Error::Api(status)) => status,

@@ -1,4 +1,4 @@
-//! Objects one by one: create, read, replace, four patches, parts of objects, deletion, refusals.
+//! Single objects: create, read, replace, four patch types, subresources, deletion, errors.
 
 use std::fmt::Debug;
 
@@ -39,8 +39,8 @@ fn deployment(name: &str) -> Value {
     })
 }
 
-/// One object from its birth to its end.
-async fn lives_and_dies<K>(client: Client, blueprint: Value)
+/// Creates, reads, updates, patches and deletes one object.
+async fn full_lifecycle<K>(client: Client, blueprint: Value)
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
     K: Clone + Debug + DeserializeOwned + Serialize,
@@ -89,16 +89,16 @@ where
 }
 
 #[tokio::test]
-async fn objects_live_and_die() {
+async fn objects_are_created_updated_and_deleted() {
     let (server, client) = start().await;
-    lives_and_dies::<ConfigMap>(client.clone(), config_map("settings")).await;
-    lives_and_dies::<Pod>(client.clone(), pod("web-0")).await;
-    lives_and_dies::<Deployment>(client, deployment("web")).await;
+    full_lifecycle::<ConfigMap>(client.clone(), config_map("settings")).await;
+    full_lifecycle::<Pod>(client.clone(), pod("web-0")).await;
+    full_lifecycle::<Deployment>(client, deployment("web")).await;
     server.shutdown().await;
 }
 
 #[tokio::test]
-async fn an_object_that_breaks_a_rule_is_refused_with_its_fields() {
+async fn an_invalid_object_is_rejected_with_its_fields() {
     let (server, client) = start().await;
     let api = Api::<Pod>::default_namespaced(client.clone());
     let bad = object::<Pod>(json!({"metadata": {"name": "Web"}, "spec": {"containers": []}}));
@@ -124,7 +124,7 @@ async fn an_object_that_breaks_a_rule_is_refused_with_its_fields() {
 }
 
 #[tokio::test]
-async fn a_dry_run_leaves_nothing_behind() {
+async fn a_dry_run_stores_nothing() {
     let (server, client) = start().await;
     let api = Api::<ConfigMap>::default_namespaced(client);
     let dry = PostParams {
@@ -138,7 +138,7 @@ async fn a_dry_run_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn all_four_patches_do_what_they_say() {
+async fn all_four_patch_types_work() {
     let (server, client) = start().await;
     let api = Api::<Deployment>::default_namespaced(client);
     api.create(&PostParams::default(), &object(deployment("web")))
@@ -229,7 +229,7 @@ async fn a_deployment_is_scaled() {
 }
 
 #[tokio::test]
-async fn status_and_spec_are_written_apart() {
+async fn status_and_spec_are_written_separately() {
     let (server, client) = start().await;
     let api = Api::<Deployment>::default_namespaced(client);
     api.create(&PostParams::default(), &object(deployment("web")))
@@ -272,7 +272,7 @@ async fn a_pod_is_evicted() {
 }
 
 #[tokio::test]
-async fn a_pod_that_runs_nowhere_has_an_empty_log() {
+async fn an_unscheduled_pod_has_an_empty_log() {
     let (server, client) = start().await;
     let api = Api::<Pod>::default_namespaced(client);
     api.create(&PostParams::default(), &object(pod("web-0")))
@@ -302,7 +302,7 @@ async fn a_service_account_gets_a_token() {
 }
 
 #[tokio::test]
-async fn a_selection_is_deleted_at_once() {
+async fn a_collection_is_deleted_by_selector() {
     let (server, client) = start().await;
     let api = Api::<ConfigMap>::default_namespaced(client);
     for name in ["a", "b", "c"] {
@@ -339,7 +339,7 @@ async fn pages_add_up_to_the_list() {
 }
 
 #[tokio::test]
-async fn metadata_comes_and_changes_alone() {
+async fn metadata_is_read_and_patched_alone() {
     let (server, client) = start().await;
     let api = Api::<ConfigMap>::default_namespaced(client);
     let whole = api

@@ -1,4 +1,4 @@
-//! kube's controller in a test that moves time and lets things go wrong: on a cluster, and in a simulation.
+//! kube's controller with controlled time and injected faults: on a cluster, and in a simulation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use watchkeeper_testing::{Simulation, TestCluster, TestOptions};
 
 use crate::object;
 
-/// When a reconcile that failed is tried again.
+/// The delay before a failed reconcile is retried.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// Gives each config map a secret of the same name.
+/// Creates a secret of the same name for each config map.
 async fn reconcile(map: Arc<ConfigMap>, client: Arc<Client>) -> Result<Action, kube::Error> {
     let secrets = Api::<Secret>::default_namespaced(Client::clone(&client));
     let secret: Secret = object(json!({
@@ -31,7 +31,7 @@ async fn reconcile(map: Arc<ConfigMap>, client: Arc<Client>) -> Result<Action, k
     }
 }
 
-/// Runs kube's controller, for ever.
+/// Runs kube's controller forever.
 async fn control(client: Client) {
     let maps = Api::<ConfigMap>::default_namespaced(client.clone());
     Controller::new(maps, watcher::Config::default())
@@ -53,12 +53,12 @@ fn map(name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_tried_again_when_its_time_comes() {
+async fn a_lost_answer_is_retried_after_the_delay() {
     let cluster = paused().await;
     let creates = RequestMatch::new(Verb::Create, "secrets");
     let lost = Fault::Cut(Cut::BeforeAnswer);
     cluster.faults().inject(Rule::new(creates.clone(), lost)).unwrap();
-    // What it asks for next is noted, and handled.
+    // Records later requests without changing them.
     let asked = Rule::always(creates, Fault::Delay(Duration::ZERO));
     cluster.faults().inject(asked).unwrap();
     let running = tokio::spawn(control(cluster.kube_client()));
@@ -71,7 +71,7 @@ async fn a_lost_answer_is_tried_again_when_its_time_comes() {
     assert_eq!(tried(&cluster), 1);
     cluster.advance(Duration::from_secs(2)).await;
     assert_eq!((created(&cluster), tried(&cluster)), (1, 2));
-    // The second answer, "already exists", was heard: there is no third try.
+    // The second answer, "already exists", arrived: there is no third attempt.
     cluster.advance(10 * RETRY).await;
     assert_eq!(tried(&cluster), 2);
     running.abort();
@@ -79,21 +79,21 @@ async fn a_lost_answer_is_tried_again_when_its_time_comes() {
 }
 
 #[tokio::test]
-async fn a_watch_that_was_cut_misses_nothing() {
+async fn a_cut_watch_misses_nothing() {
     let cluster = paused().await;
     let running = tokio::spawn(control(cluster.kube_client()));
     cluster.load(&map("a")).await.unwrap();
     cluster.run_until_idle().await;
     let watches = RequestMatch::new(Verb::Watch, "configmaps");
     assert_eq!(cluster.faults().set_flow(&watches, Flow::Cut), 1);
-    // While nobody watches, and nobody may for a while.
+    // New watches are refused for a while.
     let down = Rule::always(watches, Fault::Forbid);
     let down = cluster.faults().inject(down).unwrap();
     cluster.load(&map("b")).await.unwrap();
     cluster.advance(Duration::from_secs(5)).await;
     assert_eq!(cluster.writes().of_kind("Secret").len(), 1);
     cluster.faults().remove(down);
-    // Longer than kube waits between two tries.
+    // Longer than kube's backoff.
     cluster.advance(Duration::from_secs(120)).await;
     let names: Vec<_> = cluster.writes().of_kind("Secret").0;
     let names: Vec<_> = names.iter().map(|write| write.name.as_str()).collect();
@@ -103,7 +103,7 @@ async fn a_watch_that_was_cut_misses_nothing() {
 }
 
 #[test]
-fn a_simulation_runs_controllers_of_kube() {
+fn a_simulation_runs_kube_controllers() {
     let simulation = Simulation::new()
         .controller("kube", |process: Process| control(process.kube_client()))
         .workload(|user, mut rng| async move {

@@ -1,4 +1,4 @@
-//! Changes as they happen: plain watches, watchers in both ways to begin, reflectors, and what a lost stream costs.
+//! Watches, watchers with both ways to start, reflectors, and recovery from lost streams.
 
 use std::pin::{Pin, pin};
 
@@ -14,7 +14,7 @@ use watchkeeper_server::{Flow, Handle, RequestMatch, Verb};
 
 use crate::{object, soon, start};
 
-/// Leaves out what every namespace has.
+/// Excludes the default objects of every namespace.
 const OURS: &str = "team=ours";
 
 fn api(client: &Client) -> Api<ConfigMap> {
@@ -51,7 +51,7 @@ fn watches() -> RequestMatch {
 }
 
 #[tokio::test]
-async fn a_watch_shows_what_happens_after_its_version() {
+async fn a_watch_delivers_changes_after_its_version() {
     let (server, client) = start().await;
     let first = create(&client, "a").await;
     create(&client, "b").await;
@@ -81,7 +81,7 @@ async fn a_watch_shows_what_happens_after_its_version() {
 }
 
 #[tokio::test]
-async fn a_version_of_long_ago_is_expired() {
+async fn an_old_version_is_expired() {
     let (server, client) = start().await;
     let old = create(&client, "a").await.resource_version().unwrap();
     write(&client, "a", "red").await;
@@ -94,7 +94,7 @@ async fn a_version_of_long_ago_is_expired() {
     server.shutdown().await;
 }
 
-/// Forgets all versions but the latest.
+/// Compacts all history.
 async fn compact(server: &Handle) {
     let store = server.registry().store();
     store.compact(store.current_revision()).await.unwrap();
@@ -102,12 +102,12 @@ async fn compact(server: &Handle) {
 
 type Events = Pin<Box<dyn Stream<Item = watcher::Result<watcher::Event<ConfigMap>>> + Send>>;
 
-/// A watcher that asks again at once, and so needs no time to pass.
+/// A watcher without backoff, so that no time needs to pass.
 fn watch(client: &Client, config: watcher::Config) -> Events {
     Box::pin(watcher(api(client), config.labels(OURS)))
 }
 
-/// The next events, in words.
+/// The next events as texts.
 async fn next(events: &mut Events, count: usize) -> Vec<String> {
     let mut seen = Vec::new();
     while seen.len() < count {
@@ -137,17 +137,17 @@ async fn a_watcher_sees_all(config: watcher::Config) {
 }
 
 #[tokio::test]
-async fn a_watcher_begins_with_a_list() {
+async fn a_watcher_starts_with_a_list() {
     a_watcher_sees_all(watcher::Config::default()).await;
 }
 
 #[tokio::test]
-async fn a_watcher_begins_with_a_list_in_pages() {
+async fn a_watcher_starts_with_a_paged_list() {
     a_watcher_sees_all(watcher::Config::default().page_size(1)).await;
 }
 
 #[tokio::test]
-async fn a_watcher_begins_with_a_list_from_the_cache() {
+async fn a_watcher_starts_with_a_list_from_the_cache() {
     a_watcher_sees_all(watcher::Config {
         page_size: None,
         ..watcher::Config::default().any_semantic()
@@ -156,18 +156,18 @@ async fn a_watcher_begins_with_a_list_from_the_cache() {
 }
 
 #[tokio::test]
-async fn a_watcher_begins_with_a_stream() {
+async fn a_watcher_starts_with_a_streaming_list() {
     a_watcher_sees_all(watcher::Config::default().streaming_lists()).await;
 }
 
-/// kube takes a stream that breaks off for one that has ended, and so does not report it.
-async fn a_watcher_goes_on_after(flow: Flow) {
+/// kube treats a broken stream as one that has ended, and does not report it.
+async fn a_watcher_resumes_after(flow: Flow) {
     let (server, client) = start().await;
     create(&client, "a").await;
     let mut events = watch(&client, watcher::Config::default());
     let seen = next(&mut events, 3).await;
     assert_eq!(seen, ["Init", "InitApply(a)", "InitDone"]);
-    // The watch has begun once it shows something.
+    // The watch is established once it delivers an event.
     create(&client, "b").await;
     assert_eq!(next(&mut events, 1).await, ["Apply(b)"]);
     for name in ["c", "d", "e"] {
@@ -185,13 +185,13 @@ async fn a_watcher_goes_on_after(flow: Flow) {
 }
 
 #[tokio::test]
-async fn a_watcher_goes_on_after_the_server_ends_its_stream() {
-    a_watcher_goes_on_after(Flow::Ended).await;
+async fn a_watcher_resumes_after_the_server_ends_its_stream() {
+    a_watcher_resumes_after(Flow::Ended).await;
 }
 
 #[tokio::test]
-async fn a_watcher_goes_on_after_its_stream_breaks() {
-    a_watcher_goes_on_after(Flow::Cut).await;
+async fn a_watcher_resumes_after_its_stream_breaks() {
+    a_watcher_resumes_after(Flow::Cut).await;
 }
 
 #[tokio::test]

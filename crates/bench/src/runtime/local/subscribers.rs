@@ -1,4 +1,4 @@
-//! What one more subscriber costs: events without pause go through an informer to 1, 10, 100 and 1,000 of them.
+//! The cost of one more subscriber: a continuous stream of events through an informer to 1, 10, 100 and 1,000 of them.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use super::super::child::cpu_time;
 use super::super::median;
 use super::{config_map, object};
 
-/// Objects in the store, each of which changes once.
+/// Objects in the store; each changes once.
 const OBJECTS: usize = 1000;
 
-/// How many subscribers there are.
+/// The numbers of subscribers.
 const SUBSCRIBERS: [usize; 4] = [1, 10, 100, 1000];
 
 /// Prints the CPU time per event and subscriber, for each number of them.
@@ -62,7 +62,7 @@ async fn one_round(count: usize) -> Result<f64> {
 
 /// A server with a list, and a watch in which each object changes once.
 struct Changing {
-    /// Lets the changes begin.
+    /// Starts the changes.
     begin: Arc<Notify>,
     before: Vec<Object>,
     after: Vec<Object>,
