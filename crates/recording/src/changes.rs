@@ -292,7 +292,7 @@ mod tests {
     const POD: (&str, &str, &str) = ("", "v1", "Pod");
 
     #[test]
-    fn items_of_lists_are_found_by_the_keys_of_the_schema() {
+    fn list_items_are_matched_by_the_keys_of_the_schema() {
         let port = |number, protocol: &str| json!({"containerPort": number, "protocol": protocol});
         check(
             POD,
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_found_by_type_and_names_with_dots_are_quoted() {
+    fn conditions_are_matched_by_type_and_names_with_dots_are_quoted() {
         check(
             POD,
             json!({"metadata": {"labels": {"app.kubernetes.io/name": "a"}},
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_without_a_schema_are_compared_by_what_they_have() {
+    fn kinds_without_a_schema_are_compared_by_guessed_keys() {
         check(
             ("example.com", "v1", "Site"),
             json!({"spec": {"hosts": ["a", "b"], "routes": [{"name": "x", "to": 1}, {"name": "y", "to": 2}]}}),
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_without_keys_are_compared_by_place() {
+    fn lists_without_keys_are_compared_by_index() {
         let rule = |verb: &str| json!({"apiGroups": [""], "verbs": [verb]});
         check(
             ("rbac.authorization.k8s.io", "v1", "Role"),

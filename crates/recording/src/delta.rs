@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delta_of_something_else_is_refused() {
+    fn a_delta_against_other_bytes_is_rejected() {
         let delta = encode(b"0123456789abcdef", b"0123456789abcdefX");
         assert_eq!(decode(b"0123", &delta), Err(DeltaError::Range));
         assert_eq!(decode(b"", &[0x85]), Err(DeltaError::Cut));
@@ -206,7 +206,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(old in "[ab]{0,80}", new in "[ab]{0,80}", cut in 0_usize..80) {
+        fn decoding_inverts_encoding(old in "[ab]{0,80}", new in "[ab]{0,80}", cut in 0_usize..80) {
             let mixed = [&new[..cut.min(new.len())], &old, &old[..cut.min(old.len())]].concat();
             for new in [new.as_bytes(), mixed.as_bytes()] {
                 let delta = encode(old.as_bytes(), new);
@@ -215,7 +215,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_decoded_or_refused(old: Vec<u8>, delta: Vec<u8>) {
+        fn any_bytes_are_decoded_or_rejected(old: Vec<u8>, delta: Vec<u8>) {
             let _ = decode(&old, &delta);
         }
     }

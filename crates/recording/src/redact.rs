@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_masked_wherever_they_stand() {
+    fn all_copies_of_secret_data_are_masked() {
         let secret = |data: &str, applied: &str| {
             json!({"apiVersion": "v1", "kind": "Secret", "data": {"password": data}, "type": "Opaque",
                 "metadata": {"name": "a", "annotations": {LAST_APPLIED: applied}}})
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_to_masks() {
+    fn the_values_at_paths_are_masked() {
         let pod = |value: &str| {
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
                 "spec": {"containers": [{"name": "c", "env": [{"name": "A", "value": value}]}]}})

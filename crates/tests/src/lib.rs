@@ -1,1 +1,1 @@
-//! Tests of several crates together, which none of them could have without depending on what stands above it.
+//! Cross-crate tests. They live here so that no library depends on a crate above it.

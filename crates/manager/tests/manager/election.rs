@@ -60,7 +60,7 @@ async fn the_second_works_when_the_first_has_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_leaves_when_it_is_asked_to() {
+async fn a_standby_stops_on_request() {
     let cluster = TestCluster::start().await.unwrap();
     let client = cluster.client();
     let (told, _of) = mpsc::unbounded_channel();

@@ -63,7 +63,7 @@ fn write_story(path: &Path) {
 }
 
 #[test]
-fn a_story_is_read_as_it_was_written() {
+fn a_history_is_read_as_it_was_written() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("story.rec");
     write_story(&path);
@@ -110,7 +110,7 @@ fn the_state_is_known_at_any_time_and_version() {
 }
 
 #[test]
-fn segments_follow_each_other_and_the_oldest_may_go() {
+fn segments_are_rotated_and_the_oldest_may_be_deleted() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("long.rec");
     let rotation = Rotation {
@@ -147,7 +147,7 @@ fn segments_follow_each_other_and_the_oldest_may_go() {
 }
 
 #[test]
-fn foreign_later_damaged_and_busy_files_are_named() {
+fn foreign_newer_damaged_and_locked_files_are_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("story.rec");
     write_story(&path);
@@ -188,7 +188,7 @@ fn foreign_later_damaged_and_busy_files_are_named() {
 }
 
 #[test]
-fn another_cluster_is_not_mixed_in() {
+fn a_recording_of_another_cluster_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("story.rec");
     write_story(&path);
@@ -358,7 +358,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_file_is_a_beginning_of_the_story(cut in 0_usize..2000) {
+    fn a_truncated_file_has_a_prefix_of_the_history(cut in 0_usize..2000) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cut.rec");
         let maps = config_maps();

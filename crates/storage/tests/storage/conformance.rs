@@ -234,7 +234,7 @@ conformance! {
             feed_waits_for_a_future_revision
             feed_works_at_the_compacted_revision
             feed_below_the_compacted_revision_is_refused
-            feed_that_fell_behind_is_told
+            feed_that_fell_behind_gets_an_error
             feed_that_had_nothing_to_read_survives_compaction
             feed_reports_progress
             feed_with_progress_returns_without_changes

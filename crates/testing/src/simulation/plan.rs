@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plans_are_read_as_they_are_written() {
+    fn plans_are_parsed_as_printed() {
         let mut faults = 0;
         for seed in 0..500 {
             let plan = Plan::draw(seed, &["runner", "web-1"], FaultOptions::default());
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plan_is_refused() {
+    fn invalid_plans_are_rejected() {
         for text in [
             "",
             "x",
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn early_points_are_drawn_more_often_and_late_ones_too() {
+    fn early_points_are_more_likely_and_late_ones_possible() {
         let mut rng = Rng::with_seed(1);
         let drawn: Vec<u64> = (0..1000).map(|_| early(&mut rng, 32)).collect();
         assert!(drawn.iter().all(|point| (1..=32).contains(point)));

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_seed_that_fails_is_found_whoever_is_faster() {
+    fn the_smallest_failing_seed_is_found() {
         assert_eq!(first_failing(&(0..100), |seed| seed >= 40), Some(40));
         assert_eq!(first_failing(&(0..100), |_| false), None);
     }

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_that_are_not_needed_are_left_out() {
+    fn unnecessary_faults_are_removed() {
         check(
             "1: crash a at write 1 for 0s; drop a at request 1; drop a at request 2; cut-watch a at event 1",
             |plan| {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_moves_to_the_earliest_point_and_the_shortest_span_that_will_do() {
+    fn a_fault_shrinks_to_the_earliest_point_and_shortest_span() {
         let crash = |plan: &Plan| match plan.faults[..] {
             [ref fault] => match fault.trouble {
                 Trouble::Crash { write, down } => write >= 4 && down >= Duration::from_secs(7),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_off_that_needs_its_compaction_keeps_it() {
+    fn a_necessary_compaction_is_kept() {
         check(
             "1: cut-off a at 31s for 60s and compact",
             |plan| plan.to_string().ends_with("and compact"),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn every_plan_ends_as_a_smallest_one() {
+    fn shrinking_ends_at_a_smallest_plan() {
         for seed in 0..200 {
             let plan = Plan::draw(seed, &["a", "b"], FaultOptions::default());
             let always = |plan: &Plan| Run {

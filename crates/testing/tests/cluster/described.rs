@@ -144,7 +144,7 @@ async fn try_out(
 }
 
 #[tokio::test]
-async fn what_is_described_is_served_and_nothing_else() {
+async fn exactly_the_described_operations_are_served() {
     let (server, client) = started().await;
     let document = Document::read(&client).await;
     // Something to show: an object, a fault that fires, and one that waits.
@@ -205,7 +205,7 @@ async fn what_is_described_is_served_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn every_fault_there_is_has_the_form_that_is_described() {
+async fn every_fault_matches_its_schema() {
     let (server, client) = started().await;
     let document = Document::read(&client).await;
     let second = Duration::from_secs(1);

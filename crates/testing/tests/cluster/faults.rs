@@ -9,7 +9,7 @@ use watchkeeper_server::{Action, Cut, Flow, RequestMatch, Rule, Stale, Verb};
 use crate::support::{create_map, maps, names, paused, resource};
 
 #[tokio::test]
-async fn whoever_creates_again_after_a_lost_answer_has_two() {
+async fn a_retried_create_after_a_lost_answer_creates_two_objects() {
     let cluster = paused().await;
     let lost = Rule::new(
         RequestMatch::new(Verb::Create, "configmaps"),
@@ -27,7 +27,7 @@ async fn whoever_creates_again_after_a_lost_answer_has_two() {
 }
 
 #[tokio::test]
-async fn a_cache_is_stale_for_as_long_as_its_events_are_late() {
+async fn a_cache_is_stale_while_its_events_are_delayed() {
     let cluster = paused().await;
     let factory = Factory::new(cluster.client().clone(), FactoryOptions::default());
     let informer = factory.informer(Selection::all(resource("", "configmaps")));
@@ -48,7 +48,7 @@ async fn a_cache_is_stale_for_as_long_as_its_events_are_late() {
 }
 
 #[tokio::test]
-async fn an_informer_lists_the_past_and_catches_up() {
+async fn an_informer_lists_a_stale_state_and_catches_up() {
     let cluster = paused().await;
     create_map(&cluster, "a").await;
     let then = cluster.revision();
@@ -106,7 +106,7 @@ async fn the_same_seed_fails_the_same_requests() {
 }
 
 #[tokio::test]
-async fn what_happened_is_told_with_the_clusters_time() {
+async fn fired_faults_have_the_time_of_the_cluster() {
     let cluster = paused().await;
     let gets = RequestMatch::new(Verb::Get, "configmaps");
     cluster.faults().inject(Rule::new(gets, Action::Forbid)).unwrap();

@@ -60,7 +60,7 @@ async fn count(client: &Client) -> usize {
 }
 
 #[tokio::test]
-async fn a_fault_is_planned_fires_and_is_on_record() {
+async fn a_fault_is_planned_fires_and_is_recorded() {
     let (server, client) = started().await;
     let rule = json!({
         "request": {"verb": "create", "resource": "configmaps"},
@@ -115,7 +115,7 @@ async fn the_clock_is_moved_and_frozen() {
 }
 
 #[tokio::test]
-async fn what_is_written_is_logged_kept_put_back_and_reset() {
+async fn writes_are_recorded_and_snapshots_are_restored_and_reset() {
     let (server, client) = started().await;
     create(&client, "a").await.unwrap();
     let writes = get(&client, "writes").await;
@@ -147,7 +147,7 @@ async fn what_is_written_is_logged_kept_put_back_and_reset() {
 }
 
 #[tokio::test]
-async fn only_administrators_drive_only_servers_that_were_started_for_it() {
+async fn the_testing_api_needs_an_administrator_and_a_server_that_enables_it() {
     let plain = Server::builder().start().await.unwrap();
     let client = client_of(&plain, unlimited()).unwrap();
     let refused = ask(&client, Method::GET, "clock", Value::Null).await;

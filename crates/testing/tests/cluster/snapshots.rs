@@ -35,7 +35,7 @@ async fn paint(cluster: &TestCluster, name: &str, colour: &str) {
 }
 
 #[tokio::test]
-async fn a_fork_has_what_its_origin_had_and_goes_its_own_way() {
+async fn a_fork_starts_as_its_origin_and_is_independent() {
     let cluster = paused().await;
     create_map(&cluster, "a").await;
     let fork = cluster.fork().await.unwrap();
@@ -66,7 +66,7 @@ async fn a_fork_serves_the_custom_kinds_of_its_origin() {
 }
 
 #[tokio::test]
-async fn reset_goes_back_to_the_beginning_and_informers_follow() {
+async fn reset_restores_the_initial_state_and_informers_follow() {
     let cluster = paused().await;
     cluster
         .load("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")
@@ -98,7 +98,7 @@ async fn reset_goes_back_to_the_beginning_and_informers_follow() {
 }
 
 #[tokio::test]
-async fn reset_takes_custom_kinds_away_and_puts_deleted_objects_back() {
+async fn reset_removes_custom_kinds_and_restores_deleted_objects() {
     let cluster = paused().await;
     create_map(&cluster, "a").await;
     let snapshot = cluster.snapshot();
@@ -156,7 +156,7 @@ async fn a_dump_is_a_manifest_that_can_be_loaded() {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_not_there_is_named() {
+async fn a_missing_directory_is_an_error() {
     let cluster = paused().await;
     let missing = cluster.load_dir("/no/such/directory").await.unwrap_err();
     assert_eq!(missing.to_string(), "/no/such/directory cannot be read");
@@ -185,7 +185,7 @@ async fn the_past_can_be_read() {
 }
 
 #[tokio::test]
-async fn making_a_fork_writes_nothing() {
+async fn a_fork_writes_nothing() {
     let cluster = paused().await;
     for index in 0..100 {
         create_map(&cluster, &format!("map-{index}")).await;

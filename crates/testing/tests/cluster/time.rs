@@ -23,7 +23,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[tokio::test]
-async fn timestamps_begin_where_the_test_says_and_follow_its_clock() {
+async fn timestamps_start_at_the_given_time_and_follow_the_clock() {
     let cluster = paused().await;
     create_map(&cluster, "a").await;
     cluster.advance(10 * MINUTE).await;
@@ -35,7 +35,7 @@ async fn timestamps_begin_where_the_test_says_and_follow_its_clock() {
 }
 
 #[tokio::test]
-async fn time_that_runs_can_be_moved_as_well() {
+async fn running_time_can_be_advanced_as_well() {
     let cluster = TestCluster::start().await.unwrap();
     let before = cluster.now().seconds;
     cluster.advance(24 * HOUR).await;
@@ -87,7 +87,7 @@ pub(crate) fn client_with(server: &Handle, token: &str) -> Client {
 }
 
 #[tokio::test]
-async fn recorded_events_carry_the_clusters_time_and_live_an_hour() {
+async fn recorded_events_have_the_clusters_time_and_expire_after_an_hour() {
     let cluster = paused().await;
     create_map(&cluster, "a").await;
     cluster.advance(5 * MINUTE).await;
@@ -111,7 +111,7 @@ async fn recorded_events_carry_the_clusters_time_and_live_an_hour() {
 }
 
 #[tokio::test]
-async fn a_lease_is_renewed_and_taken_over_by_the_clock() {
+async fn leases_are_renewed_and_taken_over_in_virtual_time() {
     let cluster = paused().await;
     let leases = || api(&cluster, "coordination.k8s.io", "leases");
     let elect = |name: &str| LeaderElector::new(leases(), LeaderOptions::new("boss", name)).unwrap();
@@ -141,7 +141,7 @@ async fn a_lease_is_renewed_and_taken_over_by_the_clock() {
 }
 
 #[tokio::test]
-async fn cron_jobs_run_by_the_clock() {
+async fn cron_jobs_run_in_virtual_time() {
     let options = TestOptions {
         simulator: Some(SimulatorOptions::default()),
         start_time: Some("2030-06-01T11:30:00Z".parse().unwrap()),

@@ -9,7 +9,7 @@ use watchkeeper_testing::{client_of, unlimited};
 use crate::support::{api, create_map, get, maps, paused, resource};
 
 #[tokio::test]
-async fn every_write_is_told_with_its_difference() {
+async fn every_write_is_recorded_with_its_difference() {
     let cluster = paused().await;
     create_map(&cluster, "web").await;
     for colour in ["blue", "red", "red"] {
@@ -42,7 +42,7 @@ admin delete ConfigMap default/web: deleted
 }
 
 #[tokio::test]
-async fn reads_refusals_and_dry_runs_are_no_writes() {
+async fn reads_refusals_and_dry_runs_are_not_recorded() {
     let cluster = paused().await;
     create_map(&cluster, "a").await;
     cluster.take_writes();
@@ -61,7 +61,7 @@ async fn reads_refusals_and_dry_runs_are_no_writes() {
 }
 
 #[tokio::test]
-async fn a_write_whose_answer_is_lost_is_told_and_one_that_failed_is_not() {
+async fn a_write_with_a_lost_answer_is_recorded_and_a_failed_one_is_not() {
     let cluster = paused().await;
     let creates = || RequestMatch::new(Verb::Create, "configmaps");
     let lost = Action::Cut(watchkeeper_server::Cut::BeforeAnswer);
@@ -82,7 +82,7 @@ async fn a_write_whose_answer_is_lost_is_told_and_one_that_failed_is_not() {
 }
 
 #[tokio::test]
-async fn programs_are_told_apart() {
+async fn writes_are_recorded_per_user() {
     let cluster = paused().await;
     let operator = client_of(
         cluster.server(),
@@ -103,7 +103,7 @@ async fn programs_are_told_apart() {
 }
 
 #[tokio::test]
-async fn one_request_may_write_several_objects() {
+async fn one_request_can_record_several_writes() {
     let cluster = paused().await;
     for name in ["a", "b"] {
         create_map(&cluster, name).await;
@@ -124,7 +124,7 @@ async fn one_request_may_write_several_objects() {
 }
 
 #[tokio::test]
-async fn a_status_is_told_as_such() {
+async fn a_status_write_is_recorded_as_such() {
     let cluster = paused().await;
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}});
     let nodes = api(&cluster, "", "nodes");

@@ -55,7 +55,7 @@ async fn finds(fault: Fault, check: Check, also: &[Check]) {
 }
 
 #[tokio::test]
-async fn the_embedded_server_keeps_every_promise() {
+async fn the_embedded_server_passes_every_check() {
     for seed in 1..=3 {
         let options = Options {
             seed,
@@ -111,7 +111,7 @@ async fn swapped_events_are_found() {
 }
 
 #[tokio::test]
-async fn silence_is_found() {
+async fn silent_watches_are_found() {
     finds(Fault::Stalls, Check::GapFree, WATCHES).await;
 }
 
@@ -160,12 +160,12 @@ async fn broken_streaming_lists_are_found() {
 }
 
 #[tokio::test]
-async fn a_fresh_stream_for_a_version_that_is_gone_is_found() {
+async fn a_fresh_stream_for_an_expired_version_is_found() {
     finds(Fault::FreshStreamForGone, Check::Expired, &[]).await;
 }
 
 #[tokio::test]
-async fn writes_of_nothing_that_change_something_are_found() {
+async fn no_op_writes_that_change_something_are_found() {
     finds(Fault::TouchesWhatItWrites, Check::NoOp, &[]).await;
 }
 
@@ -190,7 +190,7 @@ async fn pages_of_different_lists_are_found() {
 }
 
 #[tokio::test]
-async fn a_custom_kind_is_served_with_every_promise() {
+async fn a_custom_kind_passes_every_check() {
     let cluster = cluster().await;
     let custom = CustomKind::install(cluster.client()).await.unwrap();
     let options = Options {
@@ -205,7 +205,7 @@ async fn a_custom_kind_is_served_with_every_promise() {
 }
 
 #[tokio::test]
-async fn one_check_by_name() {
+async fn a_single_check_can_be_selected() {
     let checks = vec!["pagination".parse().unwrap()];
     let options = Options {
         checks,
@@ -217,7 +217,7 @@ async fn one_check_by_name() {
 }
 
 #[tokio::test]
-async fn whoever_stops_it_has_nothing_to_clean_up() {
+async fn an_interrupted_run_cleans_up() {
     let cluster = cluster().await;
     // Silent watches: it waits in the middle of the first check.
     let client = proxy::client(&cluster, Fault::Stalls);

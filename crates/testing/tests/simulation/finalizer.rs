@@ -80,7 +80,7 @@ async fn reconcile(client: Client, cached: Value, removes_first: bool) -> Result
 }
 
 #[test]
-fn a_finalizer_that_is_removed_too_early_is_found() {
+fn a_finalizer_removed_too_early_is_found() {
     let simulation = simulation(|client, task| reconcile(client, task, true).boxed());
     finds(
         &simulation,
@@ -90,6 +90,6 @@ fn a_finalizer_that_is_removed_too_early_is_found() {
 }
 
 #[test]
-fn a_finalizer_that_is_removed_last_is_clean() {
+fn a_finalizer_removed_last_passes() {
     simulation(|client, task| reconcile(client, task, false).boxed()).check(SEEDS);
 }

@@ -62,6 +62,6 @@ fn a_crash_between_two_writes_is_found() {
 }
 
 #[test]
-fn a_controller_that_looks_at_the_pod_is_clean() {
+fn a_controller_that_checks_for_the_pod_passes() {
     simulation(|client, task| careful(client, task).boxed()).check(SEEDS);
 }

@@ -73,7 +73,7 @@ async fn count(client: Client, name: String) {
 }
 
 #[test]
-fn a_leader_that_does_not_stop_is_found() {
+fn a_leader_that_works_on_without_its_lease_is_found() {
     let found = simulation(false).search(0..SEARCHED).expect("a seed that fails");
     let told = found.to_string();
     assert!(told.contains("always \"only the leader works\""), "{told}");
@@ -81,6 +81,6 @@ fn a_leader_that_does_not_stop_is_found() {
 }
 
 #[test]
-fn a_leader_that_stops_with_its_lease_is_clean() {
+fn a_leader_that_stops_with_its_lease_passes() {
     simulation(true).check(10);
 }

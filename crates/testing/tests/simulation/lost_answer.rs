@@ -47,7 +47,7 @@ async fn careful(client: Client, task: Value) -> Result<(), Error> {
 }
 
 #[test]
-fn a_pod_that_is_created_twice_is_found() {
+fn a_pod_created_twice_is_found() {
     let simulation = simulation(|client, task| careless(client, task).boxed());
     finds(
         &simulation,
@@ -57,6 +57,6 @@ fn a_pod_that_is_created_twice_is_found() {
 }
 
 #[test]
-fn a_name_that_follows_from_the_task_is_clean() {
+fn a_name_derived_from_the_task_passes() {
     simulation(|client, task| careful(client, task).boxed()).check(SEEDS);
 }

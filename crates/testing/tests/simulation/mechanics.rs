@@ -21,7 +21,7 @@ async fn start_pod(client: Client, task: Value) -> Result<(), Error> {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_trace_to_the_last_byte() {
+fn the_same_seed_gives_the_same_trace_byte_for_byte() {
     let simulation = tasks_come_and_go()
         .replicas("runner", 2, |process| {
             reconciles(process, |client, task| start_pod(client, task).boxed())
@@ -54,7 +54,7 @@ fn another_simulation_of_the_same_parts_gives_the_same_trace() {
 }
 
 #[test]
-fn a_process_that_crashed_writes_no_more_whatever_it_left_behind() {
+fn tasks_of_a_crashed_process_cannot_write() {
     // Spawns an endless task that writes its life number every second.
     let leaves_tasks = |process: Process| async move {
         let (client, life) = (process.client(), process.life());
@@ -77,7 +77,7 @@ fn a_process_that_crashed_writes_no_more_whatever_it_left_behind() {
 }
 
 #[test]
-fn a_lost_answer_leaves_the_write() {
+fn a_write_with_a_lost_answer_is_stored() {
     let writes_once = |process: Process| async move {
         let created = maps(&process.client()).create(&map("a")).await;
         let heard = if created.is_ok() { "heard" } else { "not-heard" };
@@ -93,7 +93,7 @@ fn a_lost_answer_leaves_the_write() {
 }
 
 #[test]
-fn every_kind_of_fault_is_told_in_the_trace() {
+fn every_kind_of_fault_appears_in_the_trace() {
     let simulation = tasks_come_and_go().controller("runner", |process| {
         reconciles(process, |client, task| start_pod(client, task).boxed())
     });
@@ -122,7 +122,7 @@ fn every_kind_of_fault_is_told_in_the_trace() {
 }
 
 #[test]
-fn a_run_that_cannot_begin_or_end_says_so() {
+fn a_run_that_cannot_start_or_end_reports_why() {
     let failure = |simulation: Simulation| simulation.run(&Plan::default()).failure.unwrap();
     let unknown =
         Simulation::new().manifest("apiVersion: example.com/v1\nkind: Nothing\nmetadata: {name: a}\n");
@@ -167,7 +167,7 @@ async fn write_every(process: Process, pause: Duration) {
 }
 
 #[test]
-fn a_finding_names_the_earliest_point_that_will_do() {
+fn a_finding_has_the_earliest_sufficient_point() {
     let writer = |process: Process| async move {
         for number in 0..20 {
             let name = format!("life-{}-{number}", process.life());
@@ -195,7 +195,7 @@ fn a_finding_names_the_earliest_point_that_will_do() {
 
 #[test]
 #[should_panic(expected = "simulation.replay(\"5: crash writer at write 1 for 0s\")")]
-fn a_report_ends_with_the_line_that_repeats_it() {
+fn a_report_ends_with_the_line_that_reproduces_it() {
     let simulation = Simulation::new()
         .controller("writer", |process| async move {
             let _ = maps(&process.client()).create(&map("a")).await;

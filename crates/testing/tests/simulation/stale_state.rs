@@ -89,6 +89,6 @@ fn a_restart_against_a_stale_server_is_found() {
 }
 
 #[test]
-fn a_controller_that_asks_again_before_it_deletes_is_clean() {
+fn a_controller_that_rereads_before_deleting_passes() {
     simulation(true).check(SEEDS);
 }

@@ -63,6 +63,6 @@ fn a_status_from_a_stale_cache_is_found() {
 }
 
 #[test]
-fn a_status_that_names_its_version_is_clean() {
+fn a_status_write_with_its_version_passes() {
     simulation(|client, task| reconcile(client, task, true).boxed()).check(SEEDS);
 }

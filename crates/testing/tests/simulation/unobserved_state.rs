@@ -70,7 +70,7 @@ async fn delete_orphans(client: &Client, known: &[Object]) -> Result<(), Error> 
 }
 
 #[test]
-fn an_event_that_was_missed_is_found() {
+fn a_missed_event_is_found() {
     finds(
         &simulation(false),
         "eventually \"no pod is left over\"",
@@ -79,6 +79,6 @@ fn an_event_that_was_missed_is_found() {
 }
 
 #[test]
-fn a_controller_that_compares_lists_is_clean() {
+fn a_controller_that_compares_lists_passes() {
     simulation(true).check(SEEDS);
 }

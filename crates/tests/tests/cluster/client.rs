@@ -1,4 +1,4 @@
-//! The client against the embedded server: the same bytes a real one would exchange, in-process and over TLS.
+//! The client against the embedded server, in-process and over TLS, with the same bytes as on a network.
 
 mod proxy;
 
@@ -13,7 +13,7 @@ use watchkeeper_client::{
 use watchkeeper_meta::{DeleteOptions, PatchKind, Resource, ResourceVersion, Scope, WatchOptions};
 use watchkeeper_server::{Flow, Handle, RequestMatch, Server, Verb};
 
-/// Nothing that delays requests or opens connections of its own.
+/// Without rate limits or additional connections.
 fn unlimited() -> ClientOptions {
     ClientOptions {
         rate_limit: None,
@@ -61,7 +61,7 @@ fn config_map(name: &str, data: Value) -> Value {
 }
 
 #[tokio::test]
-async fn an_object_lives_and_dies() {
+async fn an_object_is_created_updated_and_deleted() {
     let (server, client) = start().await;
     let api = config_maps(&client);
     let created = api.create(&config_map("a", json!({"k": "1"}))).await.unwrap();
@@ -92,7 +92,7 @@ async fn an_object_lives_and_dies() {
 }
 
 #[tokio::test]
-async fn built_in_kinds_come_as_protobuf() {
+async fn built_in_kinds_are_sent_as_protobuf() {
     let (server, client) = start().await;
     let namespaces = client.dynamic(resource("", "Namespace", "namespaces", Scope::Cluster));
     let list = namespaces.list().await.unwrap();
@@ -116,7 +116,7 @@ async fn built_in_kinds_come_as_protobuf() {
 }
 
 #[tokio::test]
-async fn a_watch_sees_exactly_what_happens_after_its_version() {
+async fn a_watch_delivers_exactly_the_changes_after_its_version() {
     let (server, client) = start().await;
     let api = config_maps(&client);
     let first = api.create(&config_map("a", json!({}))).await.unwrap();
@@ -216,9 +216,9 @@ async fn apply_and_retry_work_together() {
     server.shutdown().await;
 }
 
-/// Parts of objects that have verbs of their own: status, scale, log, binding, eviction, token.
+/// Subresources: status, scale, log, binding, eviction, token.
 #[tokio::test]
-async fn parts_of_objects_are_read_and_written() {
+async fn subresources_are_read_and_written() {
     let (server, client) = start().await;
     let api = |group, kind, plural| {
         let resource = resource(group, kind, plural, Scope::Namespaced);
@@ -263,10 +263,7 @@ async fn parts_of_objects_are_read_and_written() {
     let pod = json!({"metadata": {"name": "web-0"}, "spec": {"containers": containers}});
     pods.create(&pod).await.unwrap();
     let mut log = pods.log("web-0").await.unwrap();
-    assert!(
-        log.chunk().await.is_none(),
-        "a pod that runs nowhere has said nothing"
-    );
+    assert!(log.chunk().await.is_none(), "an unscheduled pod has an empty log");
     let binding = json!({"metadata": {"name": "web-0"}, "target": {"kind": "Node", "name": "node-1"}});
     let bound = pods.clone().subresource("binding").post("web-0", &binding).await;
     assert!(matches!(bound.unwrap(), ObjectOrStatus::Status(status) if status.is_success()));
@@ -291,7 +288,7 @@ async fn parts_of_objects_are_read_and_written() {
     let token = accounts.clone().subresource("token").post("robot", &wish).await;
     let token = token.unwrap();
     let ObjectOrStatus::Object(token) = token else {
-        panic!("{token:?} is no token");
+        panic!("{token:?} is not a token");
     };
     assert_eq!(token.kind(), "TokenRequest");
     assert!(token.to_value().unwrap()["status"]["token"].is_string());
@@ -307,7 +304,7 @@ async fn parts_of_objects_are_read_and_written() {
 }
 
 #[tokio::test]
-async fn the_server_tells_what_it_serves() {
+async fn discovery_lists_what_the_server_serves() {
     let (server, client) = start().await;
     let discovery = DiscoveryClient::new(client.clone(), DiscoveryOptions::default());
     let deployments = discovery.resource("deploy").await.unwrap();
@@ -323,7 +320,7 @@ async fn the_server_tells_what_it_serves() {
 }
 
 #[tokio::test]
-async fn its_kubeconfig_leads_to_it_over_tls() {
+async fn the_kubeconfig_of_a_server_connects_over_tls() {
     let address = "127.0.0.1:0".parse().unwrap();
     let server = Server::builder()
         .in_memory()
@@ -356,8 +353,7 @@ async fn its_kubeconfig_leads_to_it_over_tls() {
     server.shutdown().await;
 }
 
-/// Cuts the stream again and again, wherever it is, and resumes behind the last version seen: the whole story comes
-/// out, each event once.
+/// Cuts the stream at many points and resumes after the last version seen: every event is delivered exactly once.
 #[tokio::test]
 async fn resuming_after_every_cut_loses_and_repeats_nothing() {
     let (server, client) = start().await;
@@ -388,7 +384,7 @@ async fn resuming_after_every_cut_loses_and_repeats_nothing() {
                 ..Default::default()
             };
             let mut watch = api.watch().with(&options).await.unwrap();
-            // A cut or an end leads to the next watch; anything but an added object would be wrong.
+            // A cut or an end leads to the next watch; any event but an added object is an error.
             while seen.len() < 40
                 && let Some(Ok(event)) = watch.next().await
             {
@@ -408,7 +404,7 @@ async fn resuming_after_every_cut_loses_and_repeats_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_server_is_asked_again_when_it_says_so() {
+async fn a_retry_waits_for_the_retry_after_of_the_server() {
     let (server, client) = start().await;
     let busy = watchkeeper_meta::Status::too_many_requests("slow down", 3);
     server

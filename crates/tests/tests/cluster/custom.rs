@@ -1,4 +1,4 @@
-//! Derived kinds: their schemas, and what a server makes of them.
+//! Derived kinds: their schemas, and their behaviour on a server.
 
 mod real;
 mod schemas;

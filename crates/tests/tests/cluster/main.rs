@@ -1,4 +1,4 @@
-//! The parts together, on the embedded API server: the same bytes as on a network, in one process.
+//! Tests of several crates together on the embedded API server, in one process, with the same bytes as on a network.
 
 mod client;
 mod custom;

@@ -1,4 +1,4 @@
-//! The web page about a cluster, asked as a browser asks.
+//! The web page about a cluster, requested as by a browser.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use watchkeeper_testing::TestCluster;
 use watchkeeper_view::feed::{Feed, FeedOptions, Live};
 use watchkeeper_view::web::Page;
 
-/// A cluster with a page about it.
+/// A cluster and its page.
 struct Shown {
     cluster: TestCluster,
     live: Arc<Live>,
     host: String,
-    /// The path that opens the page.
+    /// The login path.
     link: String,
     _tasks: JoinSet<()>,
 }
@@ -51,7 +51,7 @@ async fn shown() -> Shown {
 }
 
 impl Shown {
-    /// Returns once the board is as wanted.
+    /// Waits until the board satisfies a condition.
     async fn until(&self, wanted: impl Fn(&watchkeeper_view::Board) -> bool) {
         let mut changes = self.live.changes();
         while !self.live.read(&wanted) {
@@ -93,7 +93,7 @@ impl Shown {
         }
     }
 
-    /// Opens the page; returns the header that says so.
+    /// Logs in; returns the cookie header.
     async fn open(&self) -> String {
         let answer = self.get(&self.link, "").await;
         assert_eq!(answer.status, 303);
@@ -125,7 +125,7 @@ impl Shown {
 const MAP: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {colour: blue}}";
 
 #[tokio::test]
-async fn only_the_browser_that_opened_the_link_sees_the_page() {
+async fn only_the_browser_that_opened_the_login_link_sees_the_page() {
     let shown = shown().await;
     assert_eq!(shown.get("/", "").await.status, 401);
     assert_eq!(
@@ -198,7 +198,7 @@ async fn objects_tables_and_changes_are_shown() {
         *change,
         serde_json::json!({"path": "data.colour", "old": "blue", "new": "red"})
     );
-    // The Table comes as soon as somebody asks for it.
+    // The Table is loaded on the first request for it.
     let table = loop {
         let table = shown
             .json("/api/table?kind=configmaps&filter=SETT&limit=10", &cookie)
@@ -224,7 +224,7 @@ async fn objects_tables_and_changes_are_shown() {
 }
 
 #[tokio::test]
-async fn a_stream_tells_what_happens_and_what_was_missed() {
+async fn the_event_stream_delivers_changes_and_reports_missed_ones() {
     let shown = shown().await;
     shown.until_synced().await;
     let cookie = shown.open().await;
@@ -237,7 +237,7 @@ async fn a_stream_tells_what_happens_and_what_was_missed() {
         let length = socket.read(&mut chunk).await.unwrap();
         assert_ne!(length, 0, "the stream has ended: {read}");
         read.push_str(std::str::from_utf8(&chunk[..length]).unwrap());
-        // Chunk sizes of the transfer stand on lines of their own.
+        // Chunk sizes are on lines of their own.
         if let Some(line) = read
             .split("\r\n")
             .find(|line| line.starts_with("data: ") && line.ends_with("\n\n"))
@@ -260,7 +260,7 @@ async fn a_stream_tells_what_happens_and_what_was_missed() {
 }
 
 #[tokio::test]
-async fn a_kind_that_may_not_be_read_says_why() {
+async fn an_unreadable_kind_shows_the_reason() {
     let cluster = TestCluster::start().await.unwrap();
     let client = cluster.client_as("nobody", &[]).unwrap();
     let kinds = vec![

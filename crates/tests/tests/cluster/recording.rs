@@ -1,4 +1,4 @@
-//! Recordings of the embedded server, and clusters whose past they are.
+//! Recordings of the embedded server, and clusters replayed from them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn only(resource: Resource) -> RecordOptions {
     }
 }
 
-/// Records until the recording has reached the version that the cluster has now.
+/// Records until the recording has reached the cluster's current version.
 async fn catch_up(recorder: &mut Recorder, cluster: &TestCluster) {
     let api = cluster.client().dynamic(config_maps()).metadata_only();
     let version: u64 = api
@@ -69,9 +69,9 @@ enum Step {
     Delete(u8),
     /// The recorder catches up.
     Record,
-    /// The recorder ends; what follows happens unseen.
+    /// The recorder stops; later changes are not seen.
     Cut,
-    /// The server forgets its past.
+    /// The server compacts its history.
     Compact,
 }
 
@@ -118,7 +118,7 @@ async fn listed(client: &Client) -> Vec<Value> {
         .collect()
 }
 
-/// Runs a history with a recorder beside it, then replays the recording: lists and watches are what was seen.
+/// Runs a history with a recorder, then replays the recording and compares lists and watches.
 async fn check(steps: Vec<Step>) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("any.rec");
@@ -159,7 +159,7 @@ async fn check(steps: Vec<Step>) {
     cluster.stop().await;
 }
 
-/// Type, name and version of the recorded events after the first list.
+/// Type, name and version of the recorded events after the initial list.
 fn recorded(path: &Path) -> Vec<(String, String, String)> {
     let entries = Recording::open(path).unwrap().entries();
     let entries = entries.map(|entry| entry.unwrap());
@@ -178,7 +178,7 @@ fn recorded(path: &Path) -> Vec<(String, String, String)> {
     shown.collect()
 }
 
-/// The same, as a watch from the first list on tells it.
+/// The same from a watch after the initial list.
 async fn watched(cluster: &TestCluster, path: &Path) -> Vec<(String, String, String)> {
     let mut entries = Recording::open(path)
         .unwrap()
@@ -215,14 +215,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn what_was_recorded_is_what_is_replayed(steps in steps()) {
+    fn a_replay_has_the_recorded_lists_and_watches(steps in steps()) {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().start_paused(true).build().unwrap();
         runtime.block_on(check(steps));
     }
 }
 
-/// Two controllers that want different numbers of replicas, each as often as the other.
+/// Two controllers that alternately set different numbers of replicas.
 async fn fight(cluster: &TestCluster, rounds: usize) {
     let api = objects(cluster.client(), deployments());
     for _ in 0..rounds {
@@ -288,7 +288,7 @@ async fn an_incident_is_replayed_and_a_controller_runs_against_it() {
         "the first version, and three rounds of two writers"
     );
 
-    // The cluster as it was before the fight, with the original versions and uids; then the fight happens again.
+    // The cluster as it was before the fight, with the original versions and uids; then the fight is replayed.
     let before = ReplayOptions {
         at: Moment::Revision(versions[1].revision.unwrap() - 1),
         ..Default::default()
@@ -318,7 +318,7 @@ async fn an_incident_is_replayed_and_a_controller_runs_against_it() {
     assert_eq!(writers, [5, 1, 5, 1, 5, 1].map(Value::from));
     cluster.stop().await;
 
-    // A controller that ends the fight: it writes, and from there on nothing recorded happens any more.
+    // A controller ends the fight: after its write, no more recorded changes are replayed.
     let cluster = TestCluster::replay(&path, before).await.unwrap();
     let fork = cluster.revision();
     assert!(matches!(cluster.play_step().await.unwrap(), Played::Step { .. }));

@@ -1,4 +1,4 @@
-//! The runtime against the embedded API server: the same bytes as on a network, in one process.
+//! The runtime against the embedded API server, in one process, with the same bytes as on a network.
 
 mod custom_kinds;
 mod faults;

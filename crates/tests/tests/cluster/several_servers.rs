@@ -1,7 +1,7 @@
-//! Three servers over three members of etcd, behind one address. Servers and etcd's leader are killed under load; every
-//! acknowledged write is there afterwards, all servers tell the same history, and every watch keeps its promises.
+//! Three servers over three etcd members, behind one address. Servers and etcd's leader are killed under load.
+//! Afterwards every acknowledged write is there, all servers have the same history, and every watch was correct.
 //!
-//! The test starts itself again as the servers to be killed. What drives it is the number of acknowledged writes.
+//! The test spawns itself as the servers to be killed. The number of acknowledged writes drives it.
 
 #![cfg(unix)]
 
@@ -21,9 +21,9 @@ use servers::{Balancer, Credentials, ServerProcess, serve};
 
 const SERVERS: usize = 3;
 const WRITERS: usize = 4;
-/// Writes between two troubles: enough for every writer to notice.
+/// Writes between two kills: enough for every writer to notice.
 const WRITES: u64 = 60;
-/// The whole test. It takes some 15 seconds on two free cores.
+/// The timeout of the whole test, which takes about 15 seconds on two free cores.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs in the processes that are killed.
@@ -34,7 +34,7 @@ async fn serve_until_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn nothing_is_lost_when_servers_and_the_leader_of_etcd_are_killed() {
+async fn no_write_is_lost_when_servers_and_the_etcd_leader_are_killed() {
     let Some(members) = Etcd::start_three() else {
         return;
     };
@@ -94,7 +94,7 @@ async fn run(mut members: Vec<Etcd>) {
     }
 }
 
-/// What every server tells of what has happened; all of them tell the same.
+/// The history from every server; they must be equal.
 async fn truth(servers: &[ServerProcess], credentials: &Credentials, after: u64, end: u64) -> Vec<Change> {
     let mut told = Vec::new();
     for server in servers {
@@ -107,7 +107,7 @@ async fn truth(servers: &[ServerProcess], credentials: &Credentials, after: u64,
     load::changes(told.swap_remove(0))
 }
 
-/// Every acknowledged write happened, at the version that was told, and nothing happened that nobody asked for.
+/// Checks that every acknowledged write happened at its version, and that there are no other changes.
 fn check_writes(writes: &[Write], truth: &[Change]) {
     for write in writes.iter().filter(|write| write.is_acknowledged) {
         let happened = |change: &&Change| {

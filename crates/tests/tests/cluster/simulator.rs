@@ -1,4 +1,4 @@
-//! The simulated cluster on an embedded server, as a user sees it. Time is simulated, too: nobody waits.
+//! The simulated cluster on an embedded server, from a user's view. Time is simulated as well, so tests do not wait.
 
 mod autoscalers;
 mod cron_jobs;

@@ -1,4 +1,4 @@
-//! Answers of two servers, and where they differ beyond what must: uids, times, versions and names that a server makes.
+//! Compares the answers of two servers, except for uids, times, versions and generated names.
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -8,13 +8,13 @@ use watchkeeper_client::{Client, SendOptions};
 
 use crate::Step;
 
-/// What a server said, in comparable form.
+/// An answer in comparable form.
 pub(crate) struct Answer {
     warnings: Vec<String>,
     body: Value,
 }
 
-/// Fields whose presence alone is compared.
+/// Fields whose values differ; only their presence is compared.
 const OWN: &[&str] = &[
     "continue",
     "creationTimestamp",
@@ -70,7 +70,7 @@ pub(crate) async fn send(client: &Client, step: &Step) -> anyhow::Result<Answer>
     }
 }
 
-/// A value without what differs between any two servers.
+/// A value without the parts that differ between any two servers.
 fn comparable(value: Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -89,15 +89,15 @@ fn comparable(value: Value) -> Value {
             Value::Object(members)
         }
         Value::Array(items) => items.into_iter().map(comparable).collect(),
-        // Definitions are settled by the server that has them, which goes by its own name.
+        // The field manager of definitions is the server's name.
         Value::String(text) if text == "apiextensions-apiserver" => Value::from("kube-apiserver"),
-        Value::String(text) => Value::String(without_own_words(&text)),
+        Value::String(text) => Value::String(masked(&text)),
         other => other,
     }
 }
 
-/// A text in which times, uids and versions are stars; an age is one as a whole.
-fn without_own_words(text: &str) -> String {
+/// Replaces times, uids, versions and ages in a text by stars.
+fn masked(text: &str) -> String {
     let is_age = |text: &str| {
         let digits = text.trim_end_matches(|c: char| "smhdy".contains(c));
         digits.len() < text.len() && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
@@ -127,7 +127,7 @@ fn is_uid(word: &str) -> bool {
     lengths == [8, 4, 4, 4, 12]
 }
 
-/// Where two answers differ, in a line each.
+/// The differences between two answers, one per line.
 pub(crate) fn differences(theirs: &Answer, own: &Answer) -> Vec<String> {
     let mut found = Vec::new();
     if theirs.warnings != own.warnings {

@@ -1,16 +1,17 @@
 //! Sends the same requests to this server and to a reference API server, and compares the answers.
 //!
-//! The reference is any server of `apiextensions.k8s.io` that a kubeconfig leads to: a kube-apiserver, or the
-//! `apiextensions-apiserver` alone. Without one, nothing is compared, and a line says so.
+//! The reference is any server of `apiextensions.k8s.io` with a kubeconfig: a kube-apiserver, or the
+//! `apiextensions-apiserver` alone. Without one, the comparison is skipped with a message.
 //!
 //! ```text
 //! WATCHKEEPER_REFERENCE=kubeconfig cargo test -p watchkeeper-tests --test differential
-//! WATCHKEEPER_REFERENCE=kubeconfig cargo test -p watchkeeper-tests --test differential -- scale    # names that have it
+//! WATCHKEEPER_REFERENCE=kubeconfig cargo test -p watchkeeper-tests --test differential -- scale    # steps with this
+//! in their name
 //! ```
 //!
-//! The requests are data: `definitions.json` has definitions of custom kinds that are created in a dry run, `objects.json`
-//! and `rules.json` define kinds and then write, patch, apply, list and delete their objects. `known.txt` names the steps
-//! that differ, and why. Objects are left behind in the reference: give it a store of its own.
+//! The requests are data: `definitions.json` has definitions of custom kinds, which are created in a dry run;
+//! `objects.json` and `rules.json` define kinds, then write, patch, apply, list and delete their objects. `known.txt`
+//! has the steps that differ, with the reasons. Objects are left behind in the reference, so give it its own store.
 
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 
@@ -29,15 +30,15 @@ use watchkeeper_client::{Client, Config};
 use watchkeeper_server::Server;
 use watchkeeper_testing::{client_of, unlimited};
 
-/// Names the kubeconfig of the reference.
+/// The variable with the kubeconfig of the reference.
 const REFERENCE: &str = "WATCHKEEPER_REFERENCE";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// How often a kind is asked for until both servers serve it.
+/// The number of polls until both servers serve a kind.
 const TRIES: usize = 300;
-/// How many differences of a step are printed.
+/// The number of differences printed per step.
 const SHOWN: usize = 4;
 
-/// A request, as the files have it.
+/// A request from the files.
 #[derive(Deserialize)]
 pub(crate) struct Step {
     name: String,
@@ -51,13 +52,13 @@ pub(crate) struct Step {
     accept: Option<String>,
     #[serde(default)]
     body: Option<Value>,
-    /// The answer says when and not what: it is not compared.
+    /// The answer depends on timing and is not compared.
     #[serde(default)]
     unchecked: bool,
     /// The collection that must be served before the next step.
     #[serde(default)]
     served: Option<String>,
-    /// Of `definitions.json`: the schema of the only version, or the whole spec.
+    /// In `definitions.json`: the schema of the only version, or the whole spec.
     #[serde(default)]
     schema: Option<Value>,
     #[serde(default)]
@@ -112,7 +113,7 @@ async fn compare(kubeconfig: &Path, wanted: &[String]) -> anyhow::Result<ExitCod
     Ok(ExitCode::from(u8::from(!wrong.is_empty())))
 }
 
-/// What is wrong about a step: it differs and should not, or the other way round.
+/// The error of a step: an unexpected difference, or an expected one that is missing.
 fn judge(name: &str, theirs: &Answer, own: &Answer, known: Option<&String>) -> Option<String> {
     let found = differences(theirs, own);
     match (found.is_empty(), known) {
@@ -131,7 +132,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<Step>> {
     Ok(steps.into_iter().map(completed).collect())
 }
 
-/// A step of `definitions.json` as a request.
+/// Completes a step of `definitions.json` to a request.
 fn completed(mut step: Step) -> Step {
     let version = |schema: &Value| json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
     let spec = step.spec.take().or_else(|| {
@@ -162,7 +163,7 @@ async fn await_served(client: &Client, path: &str) -> anyhow::Result<()> {
     anyhow::bail!("{path} is not served")
 }
 
-/// Why steps differ, by name: `file step: why`.
+/// The known differences by step: `file step: why`.
 fn known(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let text = std::fs::read_to_string(folder.join("known.txt"))?;
     let lines = text.lines().filter(|line| !line.starts_with('#'));

@@ -1,4 +1,4 @@
-//! The embedded server through real proxies: each kind, with and without a login, for requests and for watches.
+//! The embedded server through real proxies: each type, with and without credentials, for requests and watches.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,17 +20,17 @@ use super::unlimited;
 
 const LOGIN: &str = "user:secret";
 
-/// `user:secret` as an HTTP proxy hears it.
+/// `user:secret` in HTTP basic authentication.
 const BASIC: &str = "Proxy-Authorization: Basic dXNlcjpzZWNyZXQ=";
 
-/// Somebody between the client and the server who relays bytes.
+/// A proxy between client and server.
 struct Proxy {
     address: SocketAddr,
-    /// Whom it was asked for, in order.
+    /// The requested addresses, in order.
     asked: Arc<Mutex<Vec<String>>>,
 }
 
-/// What a proxy speaks.
+/// The protocol of a proxy.
 #[derive(Clone)]
 enum Protocol {
     Http,
@@ -62,10 +62,10 @@ impl Proxy {
     }
 }
 
-/// The client's end, and whom it wants.
+/// The client's connection, and the requested address.
 type Asked<S> = (S, String);
 
-/// Carries bytes to and fro, whoever was asked for: there is only one server here.
+/// Relays bytes to the server, whatever address was requested.
 async fn relay<S>(
     (mut client, target): Asked<S>,
     server: SocketAddr,
@@ -81,7 +81,7 @@ where
         .map(drop)
 }
 
-/// Plays an HTTP proxy up to the tunnel.
+/// The handshake of an HTTP proxy, up to the tunnel.
 async fn connect<S: AsyncRead + AsyncWrite + Unpin>(mut io: S) -> io::Result<Asked<S>> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -99,7 +99,7 @@ async fn connect<S: AsyncRead + AsyncWrite + Unpin>(mut io: S) -> io::Result<Ask
     Ok((io, target))
 }
 
-/// Plays a SOCKS 5 proxy that wants a login, up to the connection.
+/// The handshake of a SOCKS 5 proxy with authentication, up to the connection.
 async fn socks5(mut io: TcpStream) -> io::Result<Asked<TcpStream>> {
     let mut greeting = [0; 3];
     io.read_exact(&mut greeting).await?;
@@ -125,7 +125,7 @@ async fn read_short(io: &mut TcpStream) -> io::Result<String> {
     Ok(String::from_utf8(text).unwrap())
 }
 
-/// A proxy's own certificate and who vouches for it: itself.
+/// A self-signed certificate for a proxy.
 fn own_certificate() -> (TlsAcceptor, String) {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
@@ -155,7 +155,7 @@ async fn start() -> (Handle, SocketAddr) {
     (server, address)
 }
 
-/// The server through a proxy; `authorities` are trusted besides its own.
+/// A client through a proxy; `authorities` are trusted in addition to the server's.
 fn through(server: &Handle, proxy_url: &str, authorities: &str) -> Client {
     let mut config = Config::new(format!("https://{}", server.address().unwrap()).parse().unwrap());
     let authority = server.authority_pem().unwrap() + authorities;
@@ -223,7 +223,7 @@ async fn a_socks_proxy_connects() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_refuses_is_named() {
+async fn errors_name_the_proxy_that_refused() {
     async fn check(scheme: &str, protocol: Protocol, expected: &str) {
         let (server, address) = start().await;
         let proxy = Proxy::start(protocol, address).await;

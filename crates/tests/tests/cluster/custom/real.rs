@@ -1,7 +1,7 @@
-//! A real apiextensions-apiserver, to compare with: the one of the kubeconfig that `WATCHKEEPER_APIEXTENSIONS` names.
-//! Without it nothing is compared, which is said.
+//! A real apiextensions-apiserver for comparison, from the kubeconfig in `WATCHKEEPER_APIEXTENSIONS`. Comparisons are
+//! skipped with a message if it is not set.
 
-// Why nothing was compared is for whoever reads the output.
+// The message about skipped comparisons is meant for the terminal.
 #![allow(clippy::print_stderr)]
 
 use std::time::Duration;
@@ -13,14 +13,14 @@ use watchkeeper_testing::unlimited;
 
 const VARIABLE: &str = "WATCHKEEPER_APIEXTENSIONS";
 
-/// How often a server may be asked whether it serves a definition, and the pause before each.
-const LOOKS: u32 = 300;
-const LOOK: Duration = Duration::from_millis(100);
+/// The number of polls until a definition is served, and the pause before each.
+const POLLS: u32 = 300;
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A client of the real server, if one is named.
+/// A client of the real server, if one is configured.
 pub(crate) fn apiextensions() -> Option<Client> {
     let Some(kubeconfig) = std::env::var_os(VARIABLE) else {
-        eprintln!("{VARIABLE} names no kubeconfig: no real apiextensions-apiserver was asked");
+        eprintln!("skipped: {VARIABLE} names no kubeconfig of a real apiextensions-apiserver");
         return None;
     };
     let options = LoadOptions {
@@ -31,7 +31,7 @@ pub(crate) fn apiextensions() -> Option<Client> {
     Some(Client::new(&config, unlimited()).expect("a client"))
 }
 
-/// Installs a definition in place of one of the same name, and returns its spec as the server keeps it.
+/// Installs a definition, replacing one of the same name, and returns its stored spec.
 pub(crate) async fn install(client: &Client, crd: &Value) -> Value {
     let (definitions, name) = (definitions(client), name(crd));
     let _ = definitions.delete(name).await;
@@ -51,7 +51,7 @@ pub(crate) async fn install(client: &Client, crd: &Value) -> Value {
     stored(client, crd).await
 }
 
-/// The spec of a definition as a server keeps it.
+/// The stored spec of a definition.
 pub(crate) async fn stored(client: &Client, crd: &Value) -> Value {
     let kept = definitions(client).get(name(crd)).await.expect("it is there");
     kept.to_value().expect("JSON")["spec"].clone()
@@ -71,11 +71,11 @@ fn name(crd: &Value) -> &str {
 }
 
 async fn eventually<T>(ask: impl AsyncFn() -> Option<T>) -> T {
-    for _ in 0..LOOKS {
+    for _ in 0..POLLS {
         if let Some(answer) = ask().await {
             return answer;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     panic!("it never came")
 }

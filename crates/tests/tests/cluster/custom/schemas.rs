@@ -1,4 +1,4 @@
-//! The structural schema of every sort of Rust type, and the types that have none.
+//! The structural schemas of Rust types, and the types that have none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -14,7 +14,7 @@ use watchkeeper_testing::TestCluster;
 
 use super::real;
 
-/// Compares the schema of a field's type, one line per member of the root.
+/// Compares the schema of a type, one line per member of the root.
 fn check<T: JsonSchema>(expected: Expect) {
     expected.assert_eq(&shown::<T>());
 }
@@ -66,7 +66,7 @@ struct SiteStatus {
 }
 
 #[test]
-fn attributes_make_the_definition() {
+fn attributes_produce_the_definition() {
     let crd = serde_json::to_string_pretty(&Site::crd()).unwrap();
     expect![[r#"
         {
@@ -178,7 +178,7 @@ fn attributes_make_the_definition() {
 }
 
 #[test]
-fn a_kind_is_written_with_its_type_and_read_without() {
+fn a_kind_is_serialized_with_its_type_and_checked_when_read() {
     let site = Site::new(
         "home",
         SiteSpec {
@@ -483,7 +483,7 @@ struct Unit {
 }
 
 #[test]
-fn types_without_a_structural_schema_are_refused_with_the_field() {
+fn types_without_a_structural_schema_are_rejected_with_the_field() {
     let refused = [
         shown::<Recursive>(),
         shown::<Mixed>(),
@@ -545,7 +545,7 @@ async fn a_server_accepts_every_schema() {
             assert_eq!(
                 real::install(real, &crd).await,
                 ours,
-                "the real server reads it in another way"
+                "the real server interprets it differently"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! Derived kinds on a server: it accepts their definitions, keeps their objects and enforces their rules.
+//! Derived kinds on a server: definitions are accepted, objects stored, and rules enforced.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -188,7 +188,7 @@ fn thing() -> ThingSpec {
     }
 }
 
-/// A cluster that has the kind, and the objects of it.
+/// A cluster with the kind installed, and a client for it.
 async fn installed() -> (TestCluster, Api<Thing>) {
     let cluster = TestCluster::start().await.unwrap();
     install(cluster.client()).await;
@@ -226,7 +226,7 @@ async fn an_installed_kind_can_be_used_at_once() {
 }
 
 #[test]
-fn any_value_of_a_rich_spec_is_read_as_it_was_written() {
+fn any_value_of_a_rich_spec_survives_a_round_trip() {
     let runtime = runtime();
     let (cluster, api) = runtime.block_on(installed());
     let count = Cell::new(0);
@@ -247,9 +247,9 @@ fn any_value_of_a_rich_spec_is_read_as_it_was_written() {
     outcome.unwrap();
 }
 
-/// What serde would fill in, the server has filled in for everybody.
+/// Defaults that serde would fill in are filled in by the server for all clients.
 #[test]
-fn what_is_left_out_is_stored_with_the_defaults_of_the_struct() {
+fn omitted_fields_are_stored_with_the_defaults_of_the_struct() {
     let runtime = runtime();
     let (cluster, api) = runtime.block_on(installed());
     let left_out = (any_spec(), any::<[bool; 4]>());
@@ -283,9 +283,9 @@ fn what_is_left_out_is_stored_with_the_defaults_of_the_struct() {
     outcome.unwrap();
 }
 
-/// The schema is as strict as serde: what the server lets through, the struct can hold.
+/// The schema is as strict as serde: the struct can hold every value that the server accepts.
 #[test]
-fn whatever_the_server_accepts_can_be_read() {
+fn every_value_the_server_accepts_can_be_deserialized() {
     let runtime = runtime();
     let (cluster, api) = runtime.block_on(installed());
     let accepted = Cell::new(0);
@@ -317,7 +317,7 @@ fn whatever_the_server_accepts_can_be_read() {
     );
 }
 
-/// What is put in the place of a value; `None` removes it.
+/// Replacements of a value; `None` removes it.
 const REPLACEMENTS: [fn() -> Option<Value>; 9] = [
     || None,
     || Some(Value::Null),
@@ -517,7 +517,7 @@ fn any_strategy() -> impl Strategy<Value = Rollout> {
 }
 
 #[tokio::test]
-async fn values_that_break_a_rule_are_refused_with_the_field() {
+async fn invalid_values_are_rejected_with_the_field() {
     let (cluster, api) = installed().await;
     let spec = serde_json::to_value(thing()).unwrap();
     let cases = [
@@ -616,7 +616,7 @@ async fn values_that_break_a_rule_are_refused_with_the_field() {
 }
 
 #[tokio::test]
-async fn a_field_that_is_left_out_has_its_default() {
+async fn an_omitted_field_has_its_default() {
     let (cluster, api) = installed().await;
     let mut object = serde_json::to_value(Thing::new("a", thing())).unwrap();
     for field in ["port", "settings"] {
@@ -701,7 +701,7 @@ async fn tables_have_the_columns() {
     cluster.stop().await;
 }
 
-/// The kind again, in the next version.
+/// The next version of the kind.
 mod v2 {
     use super::*;
 
@@ -744,7 +744,7 @@ async fn an_object_of_one_version_is_read_in_the_other() {
     cluster.stop().await;
 }
 
-/// Whichever request of an installation is lost, left without an answer or refused for a moment.
+/// Each request of an installation fails once: dropped, unanswered, or refused.
 #[tokio::test(start_paused = true)]
 async fn an_installation_survives_a_failed_request() {
     let failures = [
@@ -769,9 +769,9 @@ async fn an_installation_survives_a_failed_request() {
     assert!(fired >= 3 * 3, "only {fired} requests were met");
 }
 
-/// What the embedded server makes of a value is what a real one makes of it.
+/// The embedded server stores the same value as a real one.
 #[tokio::test]
-async fn a_real_server_keeps_the_same_value() {
+async fn a_real_server_stores_the_same_value() {
     let Some(real) = real::apiextensions() else { return };
     let (cluster, ours) = installed().await;
     real::install(&real, &Thing::crd()).await;
@@ -795,7 +795,7 @@ async fn a_real_server_keeps_the_same_value() {
 }
 
 #[tokio::test]
-async fn an_installation_that_fails_says_where() {
+async fn a_failed_installation_names_the_step() {
     let cluster = TestCluster::start().await.unwrap();
     let client = cluster.client();
     install_crds(client, &[v1::Note::crd()], &InstallOptions::default())

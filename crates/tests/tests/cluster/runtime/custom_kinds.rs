@@ -1,4 +1,4 @@
-//! Custom kinds, which come and go while they are followed.
+//! Custom kinds that are created and deleted while they are watched.
 
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ async fn a_custom_kind_is_discovered_and_used_like_any_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_outlives_the_kind_it_follows() {
+async fn an_informer_survives_the_deletion_of_its_kind() {
     let cluster = Cluster::start().await;
     cluster.define().await;
     cluster.add("a").await;
@@ -106,7 +106,7 @@ async fn an_informer_outlives_the_kind_it_follows() {
     let gone = cluster.definitions().delete(DEFINITION).await;
     gone.expect("deleted");
     assert_eq!(told_about(&mut changes, 1).await, ["-a Watch"]);
-    // It says what is wrong while there is nothing to follow.
+    // Its health reports the failure meanwhile.
     let mut health = informer.watch_health();
     let failing = tokio::time::timeout(SOON, health.wait_for(|health| health.failing.is_some())).await;
     let said = failing.expect("soon").expect("running").to_string();

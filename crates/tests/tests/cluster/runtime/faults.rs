@@ -1,4 +1,4 @@
-//! What goes wrong on the way: the cache converges, subscribers are told the truth, and the health says why.
+//! Faults: the cache converges, subscribers get correct events, and the health names the cause.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ async fn a_cut_or_ended_stream_is_resumed_without_gap_or_repeat() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_watch_is_listed_again_and_only_the_difference_told() {
+async fn after_an_expired_watch_a_relist_delivers_only_the_difference() {
     let cluster = Cluster::start().await;
     for name in ["gone", "same", "other"] {
         cluster.create(name).await;
@@ -53,7 +53,7 @@ async fn an_expired_watch_is_listed_again_and_only_the_difference_told() {
     let informer = start(&cluster);
     let mut changes = informer.subscribe(Default::default());
     told_about(&mut changes, 4).await;
-    // The watch breaks, and while it is away more happens than the server remembers.
+    // The watch breaks, and meanwhile its version is compacted.
     let expired = Status::too_old_resource_version(1, 2);
     cluster
         .server
@@ -103,9 +103,9 @@ async fn a_server_without_streaming_lists_is_listed_instead() {
     };
     assert!(
         cluster.client.dynamic(secrets).has_streaming_lists(),
-        "what one resource lacks, another may have"
+        "another resource may support it"
     );
-    // Were it asked for a streaming list again, this would be the answer.
+    // The answer to another streaming list request, which must not come.
     let unexpected = Status::internal_error("streamed again");
     let streaming = RequestMatch::new(Verb::Watch, "configmaps");
     let faults = cluster.server.faults();
@@ -115,7 +115,7 @@ async fn a_server_without_streaming_lists_is_listed_instead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_named_and_overcome_when_it_ends() {
+async fn a_refusal_is_reported_and_recovered_from() {
     let cluster = Cluster::start().await;
     let pods = watchkeeper_meta::GroupResource::new("", "configmaps");
     let forbidden = Status::forbidden(&pods, "", "no rights yet");
@@ -140,7 +140,7 @@ async fn a_refusal_is_named_and_overcome_when_it_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_too_busy_is_asked_again_later() {
+async fn a_request_to_a_busy_server_is_retried() {
     let cluster = Cluster::start().await;
     cluster.create("a").await;
     let informer = start(&cluster);
@@ -160,9 +160,9 @@ async fn a_server_that_is_too_busy_is_asked_again_later() {
     there.expect("caught up").expect("running");
 }
 
-/// A permission or a whole kind is taken away from a running informer, and given back.
+/// A permission or a whole kind is removed under a running informer, and restored.
 #[tokio::test(start_paused = true)]
-async fn what_is_taken_away_and_given_back_is_told_as_the_difference() {
+async fn after_a_restored_permission_or_kind_only_the_difference_is_delivered() {
     let maps = watchkeeper_meta::GroupResource::new("", "configmaps");
     for refusal in [
         Status::forbidden(&maps, "", "the role is gone"),
@@ -203,9 +203,9 @@ async fn what_is_taken_away_and_given_back_is_told_as_the_difference() {
     }
 }
 
-/// Informers come and go, break and heal: tasks, connections and objects go with them.
+/// Informers start, fail and stop: their tasks, connections and objects are freed.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_of_informers_that_have_ended() {
+async fn stopped_informers_leave_no_tasks_connections_or_objects() {
     let cluster = Cluster::start().await;
     cluster.create("a").await;
     let round = async |turn: usize| {
@@ -224,7 +224,7 @@ async fn nothing_is_left_of_informers_that_have_ended() {
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let settled = async || {
         let mut last = usize::MAX;
-        // Streams end on the server's side, too, which takes it a few turns.
+        // The server needs a few turns to end its streams.
         while tasks() < last {
             last = tasks();
             tokio::time::sleep(std::time::Duration::from_secs(1)).await;

@@ -1,4 +1,4 @@
-//! A position file across restarts, on a real server.
+//! A position file across restarts, on the embedded server.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ async fn next(follow: &mut Follow) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happened_while_a_program_was_down_arrives_deletes_included() {
+async fn changes_during_downtime_are_delivered_including_deletes() {
     let cluster = Cluster::start().await;
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("position.json");
@@ -59,7 +59,7 @@ async fn what_happened_while_a_program_was_down_arrives_deletes_included() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_position_the_server_has_forgotten_is_told_and_everything_listed() {
+async fn an_expired_position_is_reported_and_everything_listed() {
     let cluster = Cluster::start().await;
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("position.json");

@@ -1,4 +1,4 @@
-//! Finalizers and waits on a real server.
+//! Finalizers, waits and Events, on the embedded server.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::runtime::support::{Cluster, SOON};
 
 const NAME: &str = "example.com/cleanup";
 
-/// One reconcile of `a` as it is on the server; what was done.
+/// Reconciles `a` once; returns what was done.
 async fn reconcile(cluster: &Cluster) -> &'static str {
     let object = cluster.maps().get("a").await.expect("there");
     let mut done = "nothing";
@@ -33,13 +33,13 @@ async fn reconcile(cluster: &Cluster) -> &'static str {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_stays_until_it_was_cleaned_up() {
+async fn an_object_stays_until_its_cleanup_is_done() {
     let cluster = Cluster::start().await;
     cluster.create("a").await;
     assert_eq!(
         reconcile(&cluster).await,
         "applied",
-        "the finalizer goes on first, and no other change has to come"
+        "the finalizer is added first, and no other change is needed"
     );
     assert_eq!(reconcile(&cluster).await, "applied");
     cluster.delete("a").await;
@@ -61,7 +61,7 @@ async fn a_failed_cleanup_keeps_the_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_in_between_is_found_out() {
+async fn a_concurrent_write_is_detected() {
     let cluster = Cluster::start().await;
     let stale = cluster.create("a").await;
     cluster.change("a", "two").await;
@@ -75,7 +75,7 @@ async fn a_write_in_between_is_found_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_ends_when_the_object_is_as_wanted_or_says_why_not() {
+async fn a_wait_ends_when_its_condition_holds_or_reports_why_not() {
     let cluster = Cluster::start().await;
     let options = InformerOptions::default();
     let informer = Informer::start(Arc::new(ApiSource::new(cluster.maps())), options);
@@ -97,9 +97,9 @@ async fn a_wait_ends_when_the_object_is_as_wanted_or_says_why_not() {
     assert!(waited.expect("in time").is_none());
 }
 
-/// The watch breaks and is refused while somebody waits: that is no reason to give up.
+/// The watch breaks and is refused during a wait, which continues.
 #[tokio::test(start_paused = true)]
-async fn a_wait_survives_what_the_informer_survives() {
+async fn a_wait_survives_failures_of_the_watch() {
     use watchkeeper_meta::Status;
     use watchkeeper_server::{Flow, RequestMatch, Verb};
     let cluster = Cluster::start().await;
@@ -120,7 +120,7 @@ async fn a_wait_survives_what_the_informer_survives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn notes_become_events_that_count() {
+async fn recorded_notes_become_events_with_counts() {
     use watchkeeper_runtime::recorder::{EventType, Note, Recorder};
     let cluster = Cluster::start().await;
     let object = cluster.create("a").await;
@@ -155,7 +155,7 @@ async fn notes_become_events_that_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn notes_wait_for_a_server_that_is_away_and_are_dropped_when_too_many_do() {
+async fn notes_wait_for_an_unreachable_server_and_excess_ones_are_dropped() {
     use watchkeeper_runtime::recorder::{EventType, Note, QUEUE, RETRY_EVERY, Recorder};
     let cluster = Cluster::start().await;
     let object = cluster.create("a").await;

@@ -1,4 +1,4 @@
-//! Informers and controllers on a real server.
+//! Informers and controllers, on the embedded server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -62,7 +62,7 @@ async fn an_informer_follows_the_server_by_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_are_put_together() {
+async fn the_pages_of_a_list_are_combined() {
     let cluster = Cluster::start().await;
     for number in 0..25 {
         cluster.create(&format!("map-{number:02}")).await;
@@ -78,7 +78,7 @@ async fn pages_are_put_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_factorys_resync_works_by_being_set() {
+async fn a_factorys_resync_period_applies_to_its_informers() {
     let cluster = Cluster::start().await;
     cluster.create("a").await;
     let options = FactoryOptions {
@@ -111,7 +111,7 @@ async fn a_factorys_resync_works_by_being_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_factorys_tweak_changes_every_selection() {
+async fn a_factorys_tweak_applies_to_every_selection() {
     let cluster = Cluster::start().await;
     for name in ["a", "b"] {
         cluster.create(name).await;
@@ -133,12 +133,12 @@ async fn a_factorys_tweak_changes_every_selection() {
     assert_eq!(
         same.store().snapshot().generation(),
         snapshot.generation(),
-        "what was asked for so is the same informer"
+        "an equal selection has the same informer"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_factory_shares_informers_and_starts_them_anew() {
+async fn a_factory_shares_informers_and_restarts_them() {
     let cluster = Cluster::start().await;
     let factory = Factory::new(cluster.client.clone(), FactoryOptions::default());
     let all = || Selection::all(config_maps());
@@ -184,7 +184,7 @@ async fn several_namespaces_are_one_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn selectors_are_the_servers_part() {
+async fn selectors_are_applied_by_the_server() {
     let cluster = Cluster::start().await;
     let label = async |name: &str, colour: &str| {
         let patch = serde_json::json!({"metadata": {"labels": {"colour": colour}}});
@@ -217,7 +217,7 @@ async fn selectors_are_the_servers_part() {
     assert_eq!(told_about(&mut by_field, 1).await, ["~b Watch"]);
 }
 
-/// Writes what it was asked into the object itself, once.
+/// Annotates each requested object once.
 struct Marker {
     cluster: Arc<Cluster>,
     calls: Arc<AtomicUsize>,
@@ -245,7 +245,7 @@ impl Reconciler for Marker {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_brings_every_object_in_line() {
+async fn a_controller_reconciles_every_object() {
     let cluster = Arc::new(Cluster::start().await);
     for number in 0..10 {
         cluster.create(&format!("map-{number}")).await;

@@ -1,4 +1,4 @@
-//! Two candidates, one lease, a real server.
+//! Leader election with two candidates and one lease, on the embedded server.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use watchkeeper_server::{RequestMatch, Verb};
 
 use crate::runtime::support::{Cluster, SOON, leases};
 
-/// Quick enough for a test, slow enough for a busy machine.
+/// Short enough for a test, long enough for a busy machine.
 fn quick(identity: &str) -> LeaderOptions {
     LeaderOptions {
         lease_duration: Duration::from_secs(3),
@@ -40,15 +40,15 @@ async fn holder(cluster: &Cluster) -> String {
     lease["spec"]["holderIdentity"].as_str().expect("text").to_owned()
 }
 
-/// What a line to the server does.
+/// The state of the connection to the server.
 #[derive(Clone, Copy, PartialEq)]
 enum Line {
     Works,
-    /// Nothing passes any more, and nothing breaks.
+    /// No bytes pass, but nothing is closed.
     Dead,
 }
 
-/// A client whose connections go dead when told to, and cannot be made while they are.
+/// A client whose connections stall on request, and cannot be opened while stalled.
 fn client_over(cluster: &Cluster, line: watch::Receiver<Line>) -> Client {
     let connector = cluster.server.connector();
     let pipes = InProcess::new(move || {
@@ -77,7 +77,7 @@ fn client_over(cluster: &Cluster, line: watch::Receiver<Line>) -> Client {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_leads_at_a_time_and_gives_way_when_done() {
+async fn one_candidate_leads_at_a_time_and_releases_when_done() {
     let cluster = Cluster::start().await;
     let working = Arc::new(AtomicUsize::new(0));
     let candidates = ["one", "two", "three"].map(|identity| {
@@ -115,7 +115,7 @@ async fn work_is_dropped_when_the_lease_cannot_be_renewed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn times_that_cannot_keep_leaders_apart_are_refused() {
+async fn timings_that_allow_two_leaders_are_rejected() {
     let cluster = Cluster::start().await;
     let leases = leases_of(&cluster.client);
     let short = LeaderOptions {
@@ -129,7 +129,7 @@ async fn times_that_cannot_keep_leaders_apart_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_is_dropped_as_soon_as_another_is_seen_to_hold_the_lease() {
+async fn work_is_dropped_as_soon_as_another_holder_is_seen() {
     let cluster = Cluster::start().await;
     let leases = leases_of(&cluster.client);
     let mut elector = elector(&cluster, "one");
@@ -154,7 +154,7 @@ async fn work_is_dropped_as_soon_as_another_is_seen_to_hold_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_given_back_although_somebody_writes_to_it_meanwhile() {
+async fn a_lease_is_released_despite_a_concurrent_write() {
     let cluster = Cluster::start().await;
     let leases = GroupResource::new("coordination.k8s.io", "leases");
     let conflict = Status::conflict(&leases, "boss", "it was labelled");
@@ -170,7 +170,7 @@ async fn a_lease_is_given_back_although_somebody_writes_to_it_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_of_another_is_not_given_back() {
+async fn a_lease_of_another_holder_is_not_released() {
     let cluster = Cluster::start().await;
     let leases = leases_of(&cluster.client);
     let work = async || {
@@ -184,7 +184,7 @@ async fn a_lease_of_another_is_not_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_never_answered_is_asked_again() {
+async fn an_unanswered_request_is_retried() {
     let cluster = Cluster::start().await;
     let (line, works) = watch::channel(Line::Dead);
     let leases = leases_of(&client_over(&cluster, works));
@@ -203,7 +203,7 @@ async fn a_request_that_is_never_answered_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_has_ended_does_not_wait_for_a_dead_server() {
+async fn finished_work_does_not_wait_for_a_dead_server() {
     let cluster = Cluster::start().await;
     let (line, works) = watch::channel(Line::Works);
     let leases = leases_of(&client_over(&cluster, works));
@@ -221,7 +221,7 @@ async fn work_that_has_ended_does_not_wait_for_a_dead_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_leaves_when_it_is_asked_to() {
+async fn a_standby_stops_on_request() {
     let cluster = Cluster::start().await;
     let mut standby = elector(&cluster, "two");
     let led = elector(&cluster, "one")
@@ -243,11 +243,11 @@ async fn a_standby_leaves_when_it_is_asked_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_granted_to_one_who_leaves_is_given_back() {
+async fn a_lease_granted_during_shutdown_is_released() {
     let cluster = Cluster::start().await;
     let store = cluster.server.registry().store();
     let before = store.current_revision();
-    // Looked at before the answer is: it is on its way when the server has created the lease.
+    // Polled before the answer arrives: the answer is in flight once the server has created the lease.
     let granted = std::future::poll_fn(|_| match store.current_revision() > before {
         true => Poll::Ready(()),
         false => Poll::Pending,

@@ -1,4 +1,4 @@
-//! The list of promises names tests; this sees to it that they exist.
+//! Checks that every test named in the list of guarantees exists.
 
 use std::path::Path;
 

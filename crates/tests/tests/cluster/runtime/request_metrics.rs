@@ -1,4 +1,4 @@
-//! What a client counts stands beside everything else that is measured.
+//! The request metrics of a client are exported with all other metrics.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use watchkeeper_server::Server;
 use watchkeeper_testing::client_of;
 
 #[tokio::test]
-async fn requests_are_shown_with_the_other_metrics() {
+async fn request_metrics_are_exported_with_the_others() {
     let server = Server::builder().in_memory().start().await.unwrap();
     let (requests, metrics) = (Arc::new(RequestMetrics::default()), Metrics::new());
     metrics.add(requests.clone());

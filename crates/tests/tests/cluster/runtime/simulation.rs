@@ -1,10 +1,9 @@
-//! Random writes and faults by seed: whatever happens, store and server agree in the end, and what each subscriber
-//! was told adds up to the same, and so does what a follower with a position was told, however often it is restarted.
-//! Nothing that exists is ever told as deleted.
+//! Random writes and faults by seed. In the end store and server agree, the events of each subscriber add up to the
+//! same state, and so do those of a follower with a position that is restarted often. No existing object is ever
+//! reported as deleted.
 //!
-//! A seed runs on one thread and on tokio's clock, so one that fails fails again:
-//! `WATCHKEEPER_SEED=17 cargo test -p watchkeeper-tests runtime::simulation`. More of them:
-//! `WATCHKEEPER_SEEDS=2000`, as the gate does.
+//! A seed runs on one thread with a simulated clock, so a failure is reproducible: `WATCHKEEPER_SEED=17 cargo test -p
+//! watchkeeper-tests runtime::simulation`. For more seeds, as in CI: `WATCHKEEPER_SEEDS=2000`.
 
 mod follower;
 mod odd_source;
@@ -38,7 +37,7 @@ const STEPS: usize = 60;
 /// The annotation that counts how often an object was transformed.
 const TRANSFORMED: &str = "example.com/transformed";
 
-/// The last one is made on the way.
+/// The last one is created during the run.
 const NAMESPACES: [&str; 3] = ["default", "kube-system", "late"];
 
 /// Versions by key.
@@ -129,19 +128,19 @@ fn versions<'a>(objects: impl Iterator<Item = &'a Object>) -> Versions {
         .collect()
 }
 
-/// A server, what was written to it, and an informer that follows some of it.
+/// A server, the objects written to it, and an informer that watches some of them.
 struct World {
     cluster: Cluster,
-    /// The namespaces the informer looks at; none means all.
+    /// The informer's namespaces; none means all.
     scope: &'static [&'static str],
     sources: Vec<Arc<OddSource>>,
     odd: Arc<Odd>,
     informer: Informer,
     transforms: bool,
-    /// How many of the namespaces exist.
+    /// The number of existing namespaces.
     namespaces: usize,
     there: BTreeSet<String>,
-    /// Everything that was ever deleted: nothing else may be told as gone.
+    /// Every deleted object: no other may be reported as deleted.
     deleted: BTreeSet<String>,
 }
 
@@ -185,7 +184,7 @@ impl World {
         }
     }
 
-    /// One more subscriber.
+    /// Adds a subscriber.
     fn view(&self, capacity: usize, rng: &mut Rng) -> View {
         View::new(&self.informer, capacity, self.transforms, rng)
     }
@@ -211,7 +210,7 @@ impl World {
         }
     }
 
-    /// Breaks something.
+    /// Injects a fault.
     async fn disturb(&mut self, rng: &mut Rng) {
         let faults = self.cluster.server.faults();
         let watches = RequestMatch::new(Verb::Watch, "configmaps");
@@ -233,7 +232,7 @@ impl World {
             7 => answer(&lists, 1, Status::list_expired()),
             8 => answer(&watches, rng.u32(1..4), Status::internal_error("boom")),
             9 | 10 => {
-                // A permission, or the kind, is taken away for a while.
+                // A permission, or the kind, is removed for a while.
                 let refusal = match rng.bool() {
                     true => Status::forbidden(&resource, "", "the role is gone"),
                     false => Status::not_found(&resource, "the kind is gone"),
@@ -251,7 +250,7 @@ impl World {
             }
             13 => self.odd.clear(),
             _ => {
-                // Everything but the present is forgotten.
+                // All history is compacted.
                 let store = self.cluster.server.registry().store();
                 store.compact(store.current_revision()).await.expect("compacted");
                 faults.set_flow(&watches, Flow::Cut);
@@ -259,7 +258,7 @@ impl World {
         }
     }
 
-    /// Everything works again. What could not be read shows in the next list.
+    /// Ends all faults. Undecodable objects appear in the next list.
     fn heal(&self) {
         let faults = self.cluster.server.faults();
         faults.clear();
@@ -268,7 +267,7 @@ impl World {
         faults.set_flow(&RequestMatch::default(), Flow::Cut);
     }
 
-    /// What the server has and the informer should.
+    /// The server's objects that the informer should have.
     async fn truth(&self) -> Versions {
         let maps = self.cluster.client.dynamic(config_maps()).all_namespaces();
         let listed = maps.list().await.expect("a list");
@@ -290,7 +289,7 @@ fn config(rng: &mut Rng) -> Config {
     }
 }
 
-/// The object with one more mark.
+/// The object, transformed once more.
 fn marked(object: Object) -> Object {
     let marks = object.annotation(TRANSFORMED).map_or(0, |marks| marks.len());
     let mut value = object.to_value().expect("JSON");

@@ -1,4 +1,4 @@
-//! A server, a client of it, and short ways to write objects.
+//! A server, its client, and short functions to write objects.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use watchkeeper_server::{Handle, Server};
 use watchkeeper_testing::client_of;
 use watchkeeper_wire::Object;
 
-/// Long enough for any machine; tests wait for what they expect, never for time to pass.
+/// A generous timeout; tests wait for results, never for time to pass.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
-/// An hour of simulated time: every backoff has long ended by then.
+/// An hour of simulated time: longer than every backoff.
 pub(crate) const IN_THE_END: Duration = Duration::from_secs(3600);
 
 pub(crate) struct Cluster {
@@ -86,7 +86,7 @@ pub(crate) fn config_map(namespace: &str, name: &str, data: &str) -> Value {
     })
 }
 
-/// The next notice, which must come soon, in short.
+/// The next notice, abbreviated.
 pub(crate) async fn told(subscription: &mut Subscription) -> String {
     use watchkeeper_runtime::delta::Delta;
     let notice = tokio::time::timeout(SOON, subscription.next())
@@ -100,7 +100,7 @@ pub(crate) async fn told(subscription: &mut Subscription) -> String {
     }
 }
 
-/// The next notices about objects that are not the cluster's own.
+/// The next notices about objects other than the default ones.
 pub(crate) async fn told_about(subscription: &mut Subscription, count: usize) -> Vec<String> {
     let mut notices = Vec::new();
     while notices.len() < count {

@@ -1,4 +1,4 @@
-//! The controller of a kind, on a real server.
+//! Typed controllers, on the embedded server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::runtime::support::{Cluster, SOON};
 
 const CLEANUP: &str = "example.com/cleanup";
 
-/// A ConfigMap whose data are colours. Any other does not decode.
+/// A ConfigMap whose data are colours. Other ConfigMaps do not decode.
 #[derive(Debug, Serialize, Deserialize)]
 struct Paint {
     metadata: ObjectMeta,
@@ -53,7 +53,7 @@ impl ResourceType for Recipe {
     }
 }
 
-/// A kind that nobody watches.
+/// A kind that the controller does not watch.
 #[derive(Debug, Serialize, Deserialize)]
 struct Node {
     metadata: ObjectMeta,
@@ -65,7 +65,7 @@ impl ResourceType for Node {
     }
 }
 
-/// Every paint has a recipe.
+/// Creates a recipe for each paint.
 async fn write_recipe(paint: Arc<Paint>, context: Context<Paint>) -> anyhow::Result<Action> {
     let recipes = context.store_of::<Recipe>()?;
     if recipes.get(context.key()).is_none() {
@@ -115,7 +115,7 @@ async fn create_paint(cluster: &Cluster, name: &str, data: serde_json::Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_controller_owns_is_made_and_made_again() {
+async fn owned_objects_are_created_and_recreated() {
     let cluster = Cluster::start().await;
     let factory = Factory::new(cluster.client.clone(), Default::default());
     let recipes = factory.informer(Selection::of::<Recipe>());
@@ -137,7 +137,7 @@ async fn what_a_controller_owns_is_made_and_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_decode_is_not_reconciled_and_harms_nobody() {
+async fn undecodable_objects_are_not_reconciled_and_do_not_affect_others() {
     let cluster = Cluster::start().await;
     let factory = Factory::new(cluster.client.clone(), Default::default());
     let recipes = factory.informer(Selection::of::<Recipe>());
@@ -163,7 +163,7 @@ async fn what_does_not_decode_is_not_reconciled_and_harms_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_objects_lead_to_those_they_mean() {
+async fn watched_objects_trigger_the_objects_they_map_to() {
     let cluster = Cluster::start().await;
     let factory = Factory::new(cluster.client.clone(), Default::default());
     create_paint(&cluster, "wall", serde_json::json!({"colour": "green"})).await;
@@ -205,7 +205,7 @@ async fn other_objects_lead_to_those_they_mean() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_of_a_kind_stays_until_it_was_cleaned_up() {
+async fn a_typed_object_stays_until_its_cleanup_is_done() {
     let cluster = Cluster::start().await;
     let factory = Factory::new(cluster.client.clone(), Default::default());
     let paints = factory.informer(Selection::of::<Paint>());

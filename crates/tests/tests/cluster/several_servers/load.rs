@@ -1,4 +1,4 @@
-//! Writers who do not give up, and watchers who write down what they see.
+//! Writers that retry, and watchers that record what they see.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -14,13 +14,13 @@ use watchkeeper_conformance::promises::{
 };
 use watchkeeper_meta::{LabelSelector, ListOptions, ResourceVersion, WatchOptions};
 
-/// Names of each writer.
+/// The number of names of each writer.
 const NAMES: usize = 4;
 const SENTINEL: &str = "sentinel";
-/// Between two tries while servers are away.
+/// The pause between two attempts while servers are down.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How far the writers are, and how far the watchers have to go.
+/// The progress of the writers, and the target of the watchers.
 #[derive(Debug)]
 pub(super) struct Acknowledged {
     count: watch::Sender<u64>,
@@ -39,7 +39,7 @@ impl Default for Acknowledged {
 }
 
 impl Acknowledged {
-    /// Waits for so many further writes.
+    /// Waits for that many further writes.
     pub(super) async fn more(&self, writes: u64) {
         let mut count = self.count.subscribe();
         let goal = *count.borrow() + writes;
@@ -50,25 +50,25 @@ impl Acknowledged {
         self.is_stopped.send_replace(true);
     }
 
-    /// Says at which version the watchers have seen everything.
+    /// Sets the version at which the watchers have seen everything.
     pub(super) fn end_at(&self, version: u64) {
         self.end.send_replace(Some(version));
     }
 }
 
-/// A write as its writer knows it.
+/// A write, as its writer knows it.
 #[derive(Clone, Debug)]
 pub(super) struct Write {
     pub(super) name: String,
-    /// What was written, or deleted.
+    /// The written or deleted value.
     pub(super) number: u64,
-    /// The version that was answered; `None` for a deletion.
+    /// The version in the answer; `None` for a deletion.
     pub(super) version: Option<u64>,
-    /// Whether a server has answered; else it was found to have happened, or never happened.
+    /// True if a server answered; otherwise it was found to have happened, or did not happen.
     pub(super) is_acknowledged: bool,
 }
 
-/// Writes one thing after the other to names of its own.
+/// Writes one value after another to its own names.
 pub(super) struct Writer {
     id: usize,
     api: DynamicApi,
@@ -92,7 +92,7 @@ impl Writer {
         }
     }
 
-    /// Writes until it is told to stop.
+    /// Writes until stopped.
     pub(super) async fn run(mut self) -> Vec<Write> {
         while !*self.acknowledged.is_stopped.borrow() {
             let name = format!("w{}-{}", self.id, self.random.usize(..NAMES));
@@ -104,7 +104,7 @@ impl Writer {
         self.writes
     }
 
-    /// Tries until the object is as wanted. An error says nothing of whether the write has happened, so it looks.
+    /// Retries until the object has the value. After an error the outcome is unknown, so it reads the object.
     async fn put(&mut self, name: String) {
         self.count += 1;
         let number = self.id as u64 * 1_000_000 + self.count;
@@ -144,7 +144,7 @@ impl Writer {
         self.live.remove(&name);
     }
 
-    /// What an object holds, from whoever can tell.
+    /// The value of an object, from any server that answers.
     async fn find(&self, name: &str) -> Option<u64> {
         loop {
             match self.api.get(name).await {
@@ -190,7 +190,7 @@ fn state(object: &Value) -> State {
     }
 }
 
-/// The version that a list has now.
+/// The current version of a list.
 pub(super) async fn newest(api: &DynamicApi) -> u64 {
     api.list()
         .await
@@ -202,13 +202,13 @@ pub(super) async fn newest(api: &DynamicApi) -> u64 {
         .unwrap()
 }
 
-/// A write that every watcher sees last.
+/// The write that every watcher sees last.
 pub(super) async fn write_sentinel(api: &DynamicApi) -> u64 {
     let written = api.create(&body(SENTINEL, "red", 0)).await.unwrap();
     written.resource_version().parse().unwrap()
 }
 
-/// Watches through everything that happens, and writes it down.
+/// Watches through all failures and records the events.
 pub(super) struct Recorder {
     api: DynamicApi,
     history: History,
@@ -227,7 +227,7 @@ impl Recorder {
         Self { api, history }
     }
 
-    /// Watches until it has seen the end.
+    /// Watches until the end.
     pub(super) async fn run(mut self, acknowledged: Arc<Acknowledged>) -> History {
         let mut end = acknowledged.end.subscribe();
         let mut stream = None;
@@ -255,7 +255,7 @@ impl Recorder {
         self.history.sessions.last().map_or(0, Session::position)
     }
 
-    /// Resumes where it was, or lists if it cannot; `None` if no server can be reached.
+    /// Resumes, or lists if that is not possible; `None` if no server can be reached.
     async fn connect(&mut self) -> Option<WatchStream> {
         let can_resume = self
             .history
@@ -303,7 +303,7 @@ impl Recorder {
         }
     }
 
-    /// False if the stream is at its end.
+    /// Returns false if the stream has ended.
     fn take(&mut self, event: WatchEvent) -> bool {
         match read(event) {
             Some(seen) => {
@@ -334,12 +334,12 @@ async fn watch_after(
     api.watch().with(&options).await
 }
 
-/// The next event; `None` at the end of a stream, whatever ended it.
+/// The next event; `None` at the end of a stream, for whatever reason.
 async fn next(stream: &mut WatchStream) -> Option<WatchEvent> {
     stream.next().await?.ok()
 }
 
-/// Everything else in the namespace was there before.
+/// True for objects of this test; the others are defaults of the namespace.
 fn is_ours(object: &Value) -> bool {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     name.starts_with('w') || name == SENTINEL
@@ -373,7 +373,7 @@ fn read(event: WatchEvent) -> Option<Seen> {
     })
 }
 
-/// Every event after a version, up to another one, as one server tells it.
+/// Every event between two versions, from one server.
 pub(super) async fn events_after(api: &DynamicApi, after: u64, end: u64) -> Vec<Event> {
     let mut stream = watch_after(api, LabelSelector::default(), after).await.unwrap();
     let mut events: Vec<Event> = Vec::new();
@@ -387,7 +387,7 @@ pub(super) async fn events_after(api: &DynamicApi, after: u64, end: u64) -> Vec<
     events
 }
 
-/// The changes that events tell of.
+/// The changes behind the events.
 pub(super) fn changes(events: Vec<Event>) -> Vec<Change> {
     let mut live = BTreeMap::new();
     let changes = events.into_iter().map(|event| {

@@ -1,4 +1,4 @@
-//! Servers in processes of their own, and the one address that they stand behind.
+//! Server processes, and a load balancer in front of them.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,14 +12,14 @@ use watchkeeper_client::{Client, ClientOptions, Config, DynamicApi, LoadOptions}
 use watchkeeper_meta::{Resource, Scope};
 use watchkeeper_server::{EtcdOptions, Server};
 
-/// Tells a server where etcd is.
+/// The variable with the addresses of etcd.
 const ETCD: &str = "WATCHKEEPER_SEVERAL_SERVERS_ETCD";
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Is a server until it is killed.
+/// Serves until killed.
 pub(super) async fn serve() {
     let Ok(urls) = std::env::var(ETCD) else { return };
-    // Should the test itself be killed, its servers do not stay behind.
+    // If the test itself is killed, its servers must end too.
     std::thread::spawn(|| {
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(1);
@@ -38,7 +38,7 @@ pub(super) async fn serve() {
     std::future::pending::<()>().await;
 }
 
-/// How clients know the servers, and how the servers know them.
+/// The server's certificate authority and a client's credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Credentials {
     token: String,
@@ -46,7 +46,7 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
-    /// ConfigMaps at an address, on connections of their own.
+    /// A client for ConfigMaps at an address, with its own connections.
     pub(super) fn api(&self, address: SocketAddr) -> DynamicApi {
         let dir = tempfile::tempdir().unwrap();
         let authority = dir.path().join("ca.pem");
@@ -82,7 +82,7 @@ impl Credentials {
     }
 }
 
-/// A server in a process of its own.
+/// A server process.
 pub(super) struct ServerProcess {
     process: Child,
     pub(super) address: SocketAddr,
@@ -134,7 +134,7 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Hands each connection to the next server that takes it.
+/// Forwards each connection to the next server that accepts it.
 pub(super) struct Balancer {
     pub(super) address: SocketAddr,
     servers: Arc<Mutex<Vec<SocketAddr>>>,
@@ -155,7 +155,7 @@ impl Balancer {
         Self { address, servers }
     }
 
-    /// Puts a server in the place of another one.
+    /// Replaces a server by another one.
     pub(super) fn replace(&self, index: usize, address: SocketAddr) {
         self.servers.lock().unwrap()[index] = address;
     }

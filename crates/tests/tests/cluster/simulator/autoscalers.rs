@@ -1,4 +1,4 @@
-//! Autoscalers, on simulated time and simulated load.
+//! Autoscalers, with simulated time and load.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::Resource;
@@ -58,7 +58,7 @@ async fn load(cluster: &Cluster, cpu: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_workload_grows_and_shrinks_with_what_its_pods_use() {
+async fn a_workload_scales_with_the_load_of_its_pods() {
     let cluster = Cluster::start().await;
     cluster
         .create(&deployments(), deployment("100m", json!({"cpu": "100m"})))
@@ -110,7 +110,7 @@ async fn a_workload_grows_and_shrinks_with_what_its_pods_use() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_autoscaler_says_what_it_lacks() {
+async fn an_autoscaler_reports_missing_metrics_and_targets() {
     let cluster = Cluster::start().await;
     cluster
         .create(&deployments(), deployment("100m", json!({})))

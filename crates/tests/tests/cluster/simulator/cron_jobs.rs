@@ -1,4 +1,4 @@
-//! Cron jobs, on simulated time.
+//! Cron jobs, with simulated time.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn jobs() -> Resource {
     resource("batch", "jobs")
 }
 
-/// A cron job for every minute, whose pods run this long.
+/// A cron job that runs every minute, whose pods run this long.
 fn every_minute(policy: &str, seconds: &str, code: &str) -> Value {
     let annotations = json!({
         "simulator.watchkeeper/exit-code": code,
@@ -39,7 +39,7 @@ fn active(cron_job: &Value) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn jobs_come_by_the_minute_and_a_few_are_kept() {
+async fn jobs_start_every_minute_and_history_is_limited() {
     let cluster = Cluster::start().await;
     cluster
         .create(&cron_jobs(), every_minute("Allow", "1", "0"))
@@ -78,7 +78,7 @@ async fn jobs_come_by_the_minute_and_a_few_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_runs_forbids_or_is_replaced_by_the_next() {
+async fn concurrency_policies_forbid_or_replace() {
     let cluster = Cluster::start().await;
     for (policy, at_most, least) in [("Forbid", 1, 1), ("Replace", 1, 1), ("Allow", 20, 5)] {
         cluster
@@ -102,7 +102,7 @@ async fn a_job_that_runs_forbids_or_is_replaced_by_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cron_jobs_tell_what_they_start_and_see() {
+async fn cron_jobs_record_events() {
     let cluster = Cluster::start().await;
     let mut tick = every_minute("Allow", "1", "0");
     tick["spec"]["timeZone"] = json!("Asia/Tokyo");

@@ -1,4 +1,4 @@
-//! Custom objects are garbage like others: with their owner, with their namespace, and as owners themselves.
+//! Garbage collection of custom objects: with their owner, with their namespace, and as owners.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::{Resource, Scope};
@@ -49,7 +49,7 @@ fn has(objects: &[Value], name: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_custom_object_owns_goes_with_it() {
+async fn dependents_of_a_custom_object_are_collected() {
     let cluster = start().await;
     let maps = resource("", "configmaps");
     cluster
@@ -70,7 +70,7 @@ async fn what_a_custom_object_owns_goes_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_objects_of_a_kind_own_goes_with_the_kind() {
+async fn dependents_are_collected_when_the_definition_is_deleted() {
     let cluster = start().await;
     let maps = resource("", "configmaps");
     cluster
@@ -86,7 +86,7 @@ async fn what_the_objects_of_a_kind_own_goes_with_the_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn custom_objects_go_with_their_namespace() {
+async fn custom_objects_are_deleted_with_their_namespace() {
     let cluster = start().await;
     let namespaces = resource("", "namespaces");
     let api = cluster.client().dynamic(namespaces.clone());

@@ -1,4 +1,4 @@
-//! Daemon sets: nodes that come and go, and templates that change.
+//! Daemon sets: added and removed nodes, and template changes.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::Resource;
@@ -38,7 +38,7 @@ fn is_settled(set: &Value, nodes: u64) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_node_has_its_pod_as_nodes_come_and_go() {
+async fn every_node_has_a_pod_as_nodes_come_and_go() {
     let cluster = Cluster::start().await;
     cluster.create(&daemon_sets(), daemon_set(json!({}))).await;
     cluster
@@ -67,7 +67,7 @@ async fn every_node_has_its_pod_as_nodes_come_and_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_is_left_alone_that_is_not_meant() {
+async fn nodes_outside_the_selector_get_no_pod() {
     let cluster = Cluster::start().await;
     let mut set = daemon_set(json!({}));
     set["spec"]["template"]["spec"]["nodeSelector"] = json!({"disk": "ssd"});

@@ -1,4 +1,4 @@
-//! Deployments and what `kubectl rollout` makes of them.
+//! Deployments, and their state in terms of `kubectl rollout`.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::Resource;
@@ -29,7 +29,7 @@ fn deployment(replicas: u32) -> Value {
     })
 }
 
-/// Whether a rollout is complete, as `kubectl rollout status` asks.
+/// True if a rollout is complete, as in `kubectl rollout status`.
 fn is_rolled_out(deployment: &Value, replicas: u32) -> bool {
     let status = &deployment["status"];
     status["observedGeneration"] == deployment["metadata"]["generation"]
@@ -56,7 +56,7 @@ fn reason(deployment: &Value) -> &str {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_runs_rolls_and_goes() {
+async fn a_deployment_is_created_rolled_out_and_deleted() {
     let cluster = Cluster::start().await;
     cluster.create(&deployments(), deployment(3)).await;
     cluster
@@ -79,7 +79,7 @@ async fn a_deployment_runs_rolls_and_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_that_comes_back_is_the_latest_and_old_ones_are_forgotten() {
+async fn a_reused_template_becomes_the_latest_revision_and_history_is_limited() {
     let cluster = Cluster::start().await;
     cluster.create(&deployments(), deployment(2)).await;
     for (image, number) in [("web:2", "2"), ("web:1", "3"), ("web:3", "4"), ("web:4", "5")] {
@@ -100,7 +100,7 @@ async fn a_template_that_comes_back_is_the_latest_and_old_ones_are_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rollout_that_stands_still_has_exceeded_its_deadline_until_it_moves() {
+async fn a_stuck_rollout_exceeds_its_deadline_until_it_progresses() {
     let cluster = Cluster::start().await;
     cluster.create(&deployments(), deployment(2)).await;
     cluster
@@ -175,7 +175,7 @@ async fn a_replication_controller_keeps_its_size() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quota_that_refuses_pods_is_told_by_set_and_deployment() {
+async fn an_exceeded_quota_is_reported_by_replica_set_and_deployment() {
     let cluster = Cluster::start().await;
     let quotas = resource("", "resourcequotas");
     let quota = json!({"metadata": {"name": "few"}, "spec": {"hard": {"pods": "1"}}});
@@ -230,7 +230,7 @@ async fn a_quota_that_refuses_pods_is_told_by_set_and_deployment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_that_comes_back_keeps_its_history() {
+async fn a_reused_template_keeps_its_revision_history() {
     let cluster = Cluster::start().await;
     let mut first = deployment(1);
     first["metadata"]["annotations"] = json!({"kubernetes.io/change-cause": "first"});
@@ -262,7 +262,7 @@ async fn a_template_that_comes_back_keeps_its_history() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_that_is_created_anew_waits_for_its_old_pods_to_stop() {
+async fn a_recreate_rollout_waits_for_old_pods_to_stop() {
     let cluster = Cluster::start_with(watchkeeper_simulator::SimulatorOptions {
         stop_time: std::time::Duration::from_secs(20),
         ..crate::simulator::support::quick()

@@ -1,4 +1,4 @@
-//! Evictions, as `kubectl drain` asks for them.
+//! Evictions, as requested by `kubectl drain`.
 
 use serde_json::{Value, json};
 use watchkeeper_client::Error;
@@ -26,7 +26,7 @@ fn allows(budget: &Value, healthy: u64, allowed: u64) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_lets_pods_go_one_after_the_other() {
+async fn a_budget_allows_evictions_one_at_a_time() {
     let cluster = Cluster::start().await;
     let set = json!({
         "metadata": {"name": "web"},

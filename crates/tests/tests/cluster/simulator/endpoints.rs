@@ -1,4 +1,4 @@
-//! Where services find their pods.
+//! Endpoints and endpoint slices of services.
 
 use std::collections::BTreeSet;
 
@@ -54,7 +54,7 @@ fn are_ready(endpoints: &[Value], count: usize) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_knows_its_pods_by_named_port() {
+async fn a_service_resolves_named_ports_of_its_pods() {
     let cluster = Cluster::start().await;
     cluster
         .create(&resource("", "services"), service(json!("http")))
@@ -122,7 +122,7 @@ async fn a_service_knows_its_pods_by_named_port() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_pods_are_cut_into_slices_and_have_addresses_of_their_own() {
+async fn many_pods_are_split_into_slices_with_distinct_addresses() {
     let cluster = Cluster::start().await;
     let mut headless = service(json!(8080));
     headless["spec"]["clusterIP"] = json!("None");
@@ -157,7 +157,7 @@ async fn many_pods_are_cut_into_slices_and_have_addresses_of_their_own() {
     cluster.stop().await;
 }
 
-/// The slices of the service `web`, whoever keeps them.
+/// The slices of the service `web`, whichever controller manages them.
 fn of_web(slices: &[Value]) -> Vec<Value> {
     let is_of_web = |slice: &&Value| slice["metadata"]["labels"]["kubernetes.io/service-name"] == "web";
     slices.iter().filter(is_of_web).cloned().collect()
@@ -243,7 +243,7 @@ async fn endpoints_written_by_hand_are_mirrored_into_slices() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn endpoints_go_with_their_service_and_stay_without_one() {
+async fn endpoints_are_deleted_with_their_service_and_kept_without_one() {
     let cluster = Cluster::start().await;
     let alone = json!({"metadata": {"name": "alone"}, "subsets": []});
     cluster.create(&endpoints(), alone).await;
@@ -264,7 +264,7 @@ async fn endpoints_go_with_their_service_and_stay_without_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slices_take_over_new_labels_of_their_service() {
+async fn slices_get_new_labels_of_their_service() {
     let cluster = Cluster::start().await;
     cluster
         .create(&resource("", "services"), service(json!(80)))

@@ -1,4 +1,4 @@
-//! What controllers tell people.
+//! Events recorded by controllers.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::Resource;
@@ -9,7 +9,7 @@ pub(crate) fn events() -> Resource {
     resource("", "events")
 }
 
-/// Waits for an Event: who tells, about what, why, and the beginning of its words.
+/// Waits for an Event with this reporter, object, reason, and start of its message.
 pub(crate) async fn until_told(cluster: &Cluster, who: &str, about: &str, reason: &str, words: &str) {
     let (kind, name) = about.split_once('/').unwrap();
     let is_it = |event: &Value| {
@@ -28,7 +28,7 @@ pub(crate) async fn until_told(cluster: &Cluster, who: &str, about: &str, reason
 }
 
 #[tokio::test(start_paused = true)]
-async fn controllers_tell_of_the_pods_they_create_and_delete() {
+async fn controllers_record_events_for_pods_they_create_and_delete() {
     let cluster = Cluster::start().await;
     let deployments = resource("apps", "deployments");
     let deployment = json!({

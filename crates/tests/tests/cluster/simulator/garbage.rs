@@ -1,4 +1,4 @@
-//! The garbage collector: what goes with its owner, and what stays.
+//! The garbage collector.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::{DeleteOptions, PropagationPolicy, Resource};
@@ -15,7 +15,7 @@ fn secrets() -> Resource {
     resource("", "secrets")
 }
 
-/// A reference to an owner that makes its foreground deletion wait.
+/// An owner reference with `blockOwnerDeletion`.
 fn blocking(owner: &Value) -> Value {
     json!({
         "apiVersion": owner["apiVersion"],
@@ -58,7 +58,7 @@ fn owner_names(object: &Value) -> Vec<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dependent_with_a_valid_owner_survives_one_that_waits_for_it() {
+async fn a_dependent_with_another_owner_survives_foreground_deletion() {
     let cluster = Cluster::start().await;
     let going = create(&cluster, &maps(), "going", &[]).await;
     let staying = create(&cluster, &maps(), "staying", &[]).await;
@@ -79,7 +79,7 @@ async fn a_dependent_with_a_valid_owner_survives_one_that_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dependent_with_a_valid_owner_loses_one_that_is_gone() {
+async fn a_dependent_with_another_owner_loses_the_reference_to_a_deleted_one() {
     let cluster = Cluster::start().await;
     let going = create(&cluster, &maps(), "going", &[]).await;
     let staying = create(&cluster, &maps(), "staying", &[]).await;
@@ -99,7 +99,7 @@ async fn a_dependent_with_a_valid_owner_loses_one_that_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_circle_of_owners_does_not_block_itself() {
+async fn an_ownership_cycle_does_not_block_itself() {
     let cluster = Cluster::start().await;
     let one = create(&cluster, &maps(), "one", &[]).await;
     let two = create(&cluster, &maps(), "two", &[blocking(&one)]).await;
@@ -114,7 +114,7 @@ async fn a_circle_of_owners_does_not_block_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_in_the_foreground_goes_after_all_levels_below_it() {
+async fn foreground_deletion_waits_for_all_levels_of_dependents() {
     let cluster = Cluster::start().await;
     let top = create(&cluster, &maps(), "top", &[]).await;
     let middle = create(&cluster, &maps(), "middle", &[blocking(&top)]).await;
@@ -139,7 +139,7 @@ async fn an_owner_in_the_foreground_goes_after_all_levels_below_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_in_the_foreground_does_not_wait_for_those_that_do_not_block_it() {
+async fn foreground_deletion_does_not_wait_for_non_blocking_dependents() {
     let cluster = Cluster::start().await;
     let owner = create(&cluster, &maps(), "owner", &[]).await;
     let mut reference = blocking(&owner);
@@ -176,7 +176,7 @@ async fn an_orphan_keeps_its_other_owners() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_in_another_namespace_is_none() {
+async fn an_owner_in_another_namespace_does_not_count() {
     let cluster = Cluster::start().await;
     let api = cluster.client().dynamic(maps()).namespace("kube-system");
     let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}});
@@ -203,7 +203,7 @@ async fn a_cluster_object_with_an_owner_in_a_namespace_stays() {
     cluster.create(&roles, role).await;
     let owner = create(&cluster, &maps(), "owner", &[]).await;
     create(&cluster, &secrets(), "dependent", &[blocking(&owner)]).await;
-    // Somebody else's garbage is collected meanwhile.
+    // Other garbage is collected meanwhile.
     delete(&cluster, &maps(), "owner", PropagationPolicy::Background).await;
     until_gone(&cluster, &secrets(), "dependent").await;
     let kept = |roles: &[Value]| names(roles).contains(&"kept");

@@ -1,4 +1,4 @@
-//! Namespaces, garbage, pods by themselves.
+//! Namespaces, garbage collection, and bare pods.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use watchkeeper_server::{Flow, RequestMatch, Verb};
 use crate::simulator::support::{Cluster, all_run, names, pods, resource, selector, template};
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_meant_to_end_ends() {
+async fn a_pod_that_runs_to_completion_ends() {
     let cluster = Cluster::start().await;
     let pod = |name: &str, code: &str| {
         json!({
@@ -30,7 +30,7 @@ async fn a_pod_that_is_meant_to_end_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_a_node_that_is_gone_go_with_it() {
+async fn pods_of_a_deleted_node_are_deleted() {
     let cluster = Cluster::start().await;
     let pod = json!({
         "metadata": {"name": "one"},
@@ -48,7 +48,7 @@ async fn pods_of_a_node_that_is_gone_go_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_namespace_is_emptied_and_goes() {
+async fn a_deleted_namespace_is_emptied_and_removed() {
     let cluster = Cluster::start().await;
     let namespaces = resource("", "namespaces");
     let api = cluster.client().dynamic(namespaces.clone());
@@ -72,7 +72,7 @@ async fn a_deleted_namespace_is_emptied_and_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_deleted_in_the_foreground_goes_last() {
+async fn an_owner_deleted_in_the_foreground_is_removed_last() {
     let cluster = Cluster::start().await;
     let deployments = resource("apps", "deployments");
     let deployment = json!({
@@ -103,7 +103,7 @@ async fn an_owner_deleted_in_the_foreground_goes_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphans_are_taken_over_by_who_selects_them() {
+async fn orphans_are_adopted_by_a_matching_controller() {
     let cluster = Cluster::start().await;
     let orphan = DeleteOptions {
         propagation_policy: Some(PropagationPolicy::Orphan),
@@ -149,7 +149,7 @@ async fn orphans_are_taken_over_by_who_selects_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dependents_go_whose_owner_was_replaced_while_nobody_looked() {
+async fn dependents_of_an_owner_replaced_during_downtime_are_collected() {
     let cluster = Cluster::start().await;
     let (maps, secrets) = (resource("", "configmaps"), resource("", "secrets"));
     cluster
@@ -159,7 +159,7 @@ async fn dependents_go_whose_owner_was_replaced_while_nobody_looked() {
     let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid});
     let dependent = json!({"metadata": {"name": "dependent", "ownerReferences": [owner]}});
     cluster.create(&secrets, dependent).await;
-    // A moment for both to be seen.
+    // Time for both to be seen.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let watches = RequestMatch::new(Verb::Watch, "configmaps");
     cluster.server().faults().set_flow(&watches, Flow::Stalled);
@@ -176,7 +176,7 @@ async fn dependents_go_whose_owner_was_replaced_while_nobody_looked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_role_with_the_label_of_viewers_adds_to_what_they_see() {
+async fn an_aggregated_role_includes_matching_roles() {
     let cluster = Cluster::start().await;
     let roles = resource("rbac.authorization.k8s.io", "clusterroles");
     let rule = json!({"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]});
@@ -184,7 +184,7 @@ async fn a_role_with_the_label_of_viewers_adds_to_what_they_see() {
     let role = json!({"metadata": {"name": "widgets", "labels": {label: "true"}}, "rules": [rule]});
     cluster.create(&roles, role).await;
     let has = |role: &Value| role["rules"].as_array().unwrap().contains(&rule);
-    // Editors see what viewers see, and administrators what editors do.
+    // The aggregation is transitive: edit includes view, and admin includes edit.
     for name in ["view", "edit", "admin"] {
         cluster.until_one(&roles, name, "the rule is there", has).await;
     }

@@ -1,4 +1,4 @@
-//! Jobs: how often, how many at once, and how they end.
+//! Jobs: completions, parallelism, and outcomes.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::Resource;
@@ -10,7 +10,7 @@ fn jobs() -> Resource {
     resource("batch", "jobs")
 }
 
-/// A job whose pods end with this code.
+/// A job whose pods exit with this code.
 fn job(code: &str, spec: Value) -> Value {
     let mut job = json!({
         "metadata": {"name": "work"},
@@ -122,7 +122,7 @@ async fn a_job_fails_after_too_many_failures() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn containers_that_are_restarted_count_as_failures() {
+async fn container_restarts_count_as_failures() {
     let cluster = Cluster::start().await;
     let mut job = job("1", json!({"backoffLimit": 3}));
     job["spec"]["template"]["spec"]["restartPolicy"] = json!("OnFailure");
@@ -137,7 +137,7 @@ async fn containers_that_are_restarted_count_as_failures() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_takes_too_long_is_stopped_and_removed_in_time() {
+async fn a_job_past_its_deadline_is_stopped_and_removed_after_its_ttl() {
     let cluster = Cluster::start().await;
     let mut job = job(
         "0",
@@ -157,7 +157,7 @@ async fn a_job_that_takes_too_long_is_stopped_and_removed_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_suspended_job_waits_and_goes_on() {
+async fn a_suspended_job_can_be_resumed() {
     let cluster = Cluster::start().await;
     let mut job = job("0", json!({"completions": 2, "parallelism": 2}));
     job["spec"]["template"]["metadata"]["annotations"]["simulator.watchkeeper/run-seconds"] = json!("100");
@@ -183,7 +183,7 @@ async fn a_suspended_job_waits_and_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_a_job_that_is_gone_are_not_kept() {
+async fn pods_of_a_deleted_job_lose_their_finalizer() {
     let cluster = Cluster::start().await;
     let mut job = job("0", json!({}));
     job["spec"]["template"]["metadata"]["annotations"]["simulator.watchkeeper/run-seconds"] = json!("1000");
@@ -208,7 +208,7 @@ async fn pods_of_a_job_that_is_gone_are_not_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_adopts_its_orphans_and_releases_strangers() {
+async fn a_job_adopts_orphans_and_releases_pods_that_no_longer_match() {
     let cluster = Cluster::start().await;
     let mut job = job("0", json!({"completions": 2, "parallelism": 2}));
     job["spec"]["template"]["metadata"]["annotations"]["simulator.watchkeeper/run-seconds"] = json!("1000");
@@ -238,7 +238,7 @@ async fn a_job_adopts_its_orphans_and_releases_strangers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_is_not_forgiven_ends_the_job() {
+async fn a_fail_job_rule_ends_the_job() {
     let cluster = Cluster::start().await;
     let rules = json!([{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]);
     cluster
@@ -267,7 +267,7 @@ async fn a_failure_that_is_not_forgiven_ends_the_job() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn indexes_fail_by_themselves() {
+async fn indexes_fail_independently() {
     let cluster = Cluster::start().await;
     let spec = json!({
         "completions": 2, "parallelism": 2, "completionMode": "Indexed",

@@ -1,4 +1,4 @@
-//! What pods and nodes are said to use.
+//! Resource metrics of pods and nodes.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::{Resource, Scope};
@@ -17,7 +17,7 @@ fn metrics(kind: &'static str, plural: &'static str, scope: Scope) -> Resource {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_tell_what_pods_and_nodes_use() {
+async fn metrics_show_the_usage_of_pods_and_nodes() {
     let options = SimulatorOptions {
         nodes: 1,
         metrics: true,

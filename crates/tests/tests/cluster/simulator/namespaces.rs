@@ -1,4 +1,4 @@
-//! Namespaces: what each has, and how one goes.
+//! Namespaces: default objects and deletion.
 
 use serde_json::{Value, json};
 use watchkeeper_client::DynamicApi;
@@ -20,7 +20,7 @@ fn within(cluster: &Cluster, resource: &Resource) -> DynamicApi {
     cluster.client().dynamic(resource.clone()).namespace("short")
 }
 
-/// A namespace that has all that every namespace has.
+/// Starts a cluster with a namespace that has its default objects.
 async fn start_with_namespace() -> Cluster {
     let options = SimulatorOptions {
         root_ca: Some("the certificate".to_owned()),
@@ -49,7 +49,7 @@ fn condition<'a>(namespace: &'a Value, kind: &str) -> (&'a str, &'a str, &'a str
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_certificate_and_the_account_of_a_namespace_are_restored() {
+async fn the_root_ca_and_default_account_of_a_namespace_are_restored() {
     let cluster = start_with_namespace().await;
     let filled = |maps: &[Value]| {
         let mut maps = maps.iter();
@@ -88,7 +88,7 @@ async fn the_certificate_and_the_account_of_a_namespace_are_restored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_a_namespace_go_before_what_they_use() {
+async fn pods_of_a_namespace_are_deleted_before_the_objects_they_use() {
     let cluster = start_with_namespace().await;
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -150,7 +150,7 @@ async fn pods_of_a_namespace_go_before_what_they_use() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_says_which_finalizers_keep_it() {
+async fn a_terminating_namespace_reports_remaining_finalizers() {
     let cluster = start_with_namespace().await;
     let held = |name: &str, finalizer: &str| {
         json!({

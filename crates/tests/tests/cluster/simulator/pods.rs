@@ -83,7 +83,7 @@ async fn init_containers_run_in_order_before_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_init_container_fails_never_begins() {
+async fn a_pod_whose_init_container_fails_never_starts() {
     let cluster = Cluster::start().await;
     let init = json!([{"name": "bad", "image": "init:1", "command": ["false"]}]);
     let never = json!({"initContainers": init, "restartPolicy": "Never"});
@@ -116,7 +116,7 @@ async fn a_pod_whose_init_container_fails_never_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn containers_of_a_pod_end_each_by_itself_and_sidecars_last() {
+async fn containers_end_independently_and_sidecars_last() {
     let cluster = Cluster::start().await;
     let spec = json!({
         "restartPolicy": "Never",
@@ -144,7 +144,7 @@ async fn containers_of_a_pod_end_each_by_itself_and_sidecars_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_ready_when_its_gates_are_open() {
+async fn a_pod_is_ready_when_its_readiness_gates_are_true() {
     let cluster = Cluster::start().await;
     let gates = json!({"readinessGates": [{"conditionType": "example.com/open"}]});
     cluster.create(&pods(), pod("web", gates)).await;
@@ -177,7 +177,7 @@ async fn a_pod_is_ready_when_its_gates_are_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_runs_too_long_has_failed() {
+async fn a_pod_past_its_active_deadline_has_failed() {
     let cluster = Cluster::start().await;
     cluster
         .create(&pods(), pod("web", json!({"activeDeadlineSeconds": 30})))
@@ -210,7 +210,7 @@ async fn a_deleted_pod_has_its_grace_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_log_of_a_pod_tells_what_happened_to_it() {
+async fn the_log_of_a_pod_describes_its_simulated_life() {
     let cluster = Cluster::start().await;
     let spec = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "web:1", "command": ["false"]}]});
     cluster.create(&pods(), pod("web", spec)).await;

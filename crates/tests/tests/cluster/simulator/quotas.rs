@@ -1,4 +1,4 @@
-//! Quotas: what is taken is counted, charged and given back.
+//! Quotas: usage is counted, charged and released.
 
 use serde_json::{Value, json};
 use watchkeeper_client::Error;
@@ -34,7 +34,7 @@ async fn until_used(cluster: &Cluster, used: Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_is_given_back() {
+async fn deleted_objects_release_their_usage() {
     let cluster = Cluster::start().await;
     create_pod(&cluster, "a", "250m").await.unwrap();
     cluster
@@ -53,7 +53,7 @@ async fn what_goes_is_given_back() {
     until_used(&cluster, json!({"pods": "1", "requests.cpu": "500m"})).await;
     create_pod(&cluster, "c", "100m").await.unwrap();
     until_used(&cluster, json!({"pods": "2", "requests.cpu": "600m"})).await;
-    // What is limited anew is counted anew.
+    // A newly limited resource is counted.
     cluster
         .patch(
             &quotas(),
@@ -66,7 +66,7 @@ async fn what_goes_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_has_ended_takes_no_more() {
+async fn a_terminated_pod_releases_its_usage() {
     let cluster = Cluster::start().await;
     cluster.create(&quotas(), quota(json!({"pods": "1"}))).await;
     until_used(&cluster, json!({"pods": "0"})).await;
@@ -114,7 +114,7 @@ async fn custom_objects_are_counted() {
         .create(&quotas(), quota(json!({"count/widgets.example.com": "3"})))
         .await;
     until_used(&cluster, json!({"count/widgets.example.com": "3"})).await;
-    // Nobody watches them, but now and then they are counted.
+    // They are not watched, but recounted periodically.
     cluster.delete(&widgets, "a").await;
     until_used(&cluster, json!({"count/widgets.example.com": "2"})).await;
     cluster.stop().await;
@@ -184,7 +184,7 @@ async fn a_quota_counts_the_pods_in_its_scope() {
         ("other", "1"),
     ];
     until_pods(&cluster, &both).await;
-    // A deadline that is given later moves a pod to another scope.
+    // A deadline set later moves a pod to another scope.
     cluster
         .patch(&pods(), "plain", json!({"spec": {"activeDeadlineSeconds": 3600}}))
         .await;
@@ -195,7 +195,7 @@ async fn a_quota_counts_the_pods_in_its_scope() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quota_counts_claims_of_devices_by_their_class() {
+async fn a_quota_counts_device_claims_by_class() {
     let cluster = Cluster::start().await;
     let hard = json!({
         "count/resourceclaims.resource.k8s.io": "2",

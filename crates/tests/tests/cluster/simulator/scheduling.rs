@@ -1,4 +1,4 @@
-//! Where pods go, and why some go nowhere.
+//! Scheduling, and the reasons pods stay unscheduled.
 
 use serde_json::{Value, json};
 use watchkeeper_simulator::SimulatorOptions;
@@ -25,7 +25,7 @@ fn requesting(cpu: &str) -> Value {
     json!({"containers": [{"name": "c", "image": "web:1", "resources": {"requests": {"cpu": cpu}}}]})
 }
 
-/// Waits until a pod is said to be unschedulable, in these words.
+/// Waits until a pod is unschedulable with this message.
 async fn until_refused(cluster: &Cluster, name: &str, words: &str) {
     let is_refused = |pod: &Value| {
         let conditions = pod["status"]["conditions"]
@@ -59,7 +59,7 @@ async fn until_ready(cluster: &Cluster, name: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_have_the_labels_that_people_select_by() {
+async fn nodes_have_the_well_known_labels() {
     let cluster = start(4).await;
     let nodes = resource("", "nodes");
     let mut zones = Vec::new();
@@ -96,7 +96,7 @@ async fn nodes_have_the_labels_that_people_select_by() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_asks_for_more_than_there_is_waits_and_is_told_why() {
+async fn a_pod_without_enough_resources_waits_with_the_reason() {
     let cluster = start(2).await;
     for name in ["a", "b"] {
         cluster.create(&pods(), pod(name, requesting("20"))).await;
@@ -125,7 +125,7 @@ async fn a_pod_that_asks_for_more_than_there_is_waits_and_is_told_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_node_says_why_it_does_not_take_a_pod() {
+async fn the_reasons_of_all_nodes_are_reported() {
     let cluster = start(3).await;
     let nodes = resource("", "nodes");
     cluster
@@ -156,7 +156,7 @@ async fn every_node_says_why_it_does_not_take_a_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_keep_away_from_each_other_and_come_together() {
+async fn pod_affinity_and_anti_affinity_are_respected() {
     let cluster = start(2).await;
     let term =
         |app: &str, key: &str| json!({"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key});
@@ -199,7 +199,7 @@ async fn pods_keep_away_from_each_other_and_come_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_are_spread_over_zones() {
+async fn topology_spread_constraints_are_respected() {
     let cluster = start(3).await;
     let spread = json!({"topologySpreadConstraints": [{
         "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
@@ -239,7 +239,7 @@ async fn pods_are_spread_over_zones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_higher_priority_takes_the_place_of_another() {
+async fn a_pod_of_higher_priority_preempts_another() {
     let cluster = start(1).await;
     let class = json!({"metadata": {"name": "high"}, "value": 1000});
     cluster
@@ -268,7 +268,7 @@ async fn a_pod_of_higher_priority_takes_the_place_of_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_another_scheduler_are_left_to_it() {
+async fn pods_of_another_scheduler_are_ignored() {
     let cluster = start(1).await;
     cluster
         .create(&pods(), pod("theirs", json!({"schedulerName": "another"})))
@@ -280,7 +280,7 @@ async fn pods_of_another_scheduler_are_left_to_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_leave_a_node_whose_taint_they_do_not_bear() {
+async fn pods_without_a_toleration_are_evicted_from_a_tainted_node() {
     let cluster = start(1).await;
     let bears = |seconds: Value| {
         json!({"tolerations": [

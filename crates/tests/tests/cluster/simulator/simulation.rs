@@ -1,9 +1,8 @@
-//! Random users, faults and restarts by seed: whatever happens, everything is as it should be in the end, and then
-//! nothing is written any more.
+//! Random users, faults and restarts by seed: in the end the cluster is consistent, and then nothing is written any
+//! more.
 //!
-//! Everything runs on one thread and on tokio's clock, so a seed that fails fails again:
-//! `WATCHKEEPER_SEED=17 cargo test -p watchkeeper-tests simulator::simulation`. More of them:
-//! `WATCHKEEPER_SEEDS=500`.
+//! Everything runs on one thread with a simulated clock, so a failing seed is reproducible: `WATCHKEEPER_SEED=17 cargo
+//! test -p watchkeeper-tests simulator::simulation`. For more seeds: `WATCHKEEPER_SEEDS=500`.
 
 mod invariants;
 mod users;
@@ -22,13 +21,13 @@ use self::users::Users;
 const DEFAULT_SEEDS: u64 = 8;
 const STEPS: usize = 50;
 
-/// Half an hour of simulated time: every backoff and deadline has passed by then.
+/// Half an hour of simulated time: longer than every backoff and deadline.
 const IN_THE_END: Duration = Duration::from_secs(1800);
-/// How often the end is looked for.
+/// The interval of checks for the end.
 const GLANCE: Duration = Duration::from_secs(20);
 
 #[test]
-fn everything_is_as_it_should_be_after_any_faults() {
+fn the_cluster_converges_after_any_faults() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seeds = match number("WATCHKEEPER_SEED") {
         Some(seed) => seed..seed + 1,
@@ -41,7 +40,7 @@ fn everything_is_as_it_should_be_after_any_faults() {
 }
 
 fn run(seed: u64) {
-    // Names and uids come from the same source.
+    // Names and uids are drawn from the same generator.
     fastrand::seed(seed);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -61,7 +60,7 @@ async fn simulate(mut rng: Rng) {
             disturb(&cluster, &mut rng).await;
         }
         if rng.u8(..12) == 0 {
-            // Half of the time it is stopped, half of the time it just ends.
+            // It is either stopped, or dropped.
             match rng.bool() {
                 true => simulator.stop().await,
                 false => drop(simulator),
@@ -90,7 +89,7 @@ fn options(rng: &mut Rng) -> SimulatorOptions {
     }
 }
 
-/// Waits until all is well, and until nobody writes any more.
+/// Waits until the cluster is consistent and nothing is written any more.
 async fn settle(cluster: &TestCluster) {
     let deadline = tokio::time::Instant::now() + IN_THE_END;
     let mut before = World::see(cluster.client()).await;
@@ -108,7 +107,7 @@ async fn settle(cluster: &TestCluster) {
     }
 }
 
-/// Breaks something.
+/// Injects a fault.
 async fn disturb(cluster: &TestCluster, rng: &mut Rng) {
     const KINDS: &[&str] = &[
         "pods",
@@ -134,7 +133,7 @@ async fn disturb(cluster: &TestCluster, rng: &mut Rng) {
     let writes = RequestMatch::new(*pick(rng, WRITES), *pick(rng, KINDS));
     let times = rng.u32(1..4);
     let answer = |status: Status| {
-        // Beyond what a server can be given, there is enough going on.
+        // A fault beyond the server's limit is skipped.
         let _ = faults.answer_next(writes.clone(), times, status);
     };
     match rng.u8(..8) {
@@ -150,7 +149,7 @@ async fn disturb(cluster: &TestCluster, rng: &mut Rng) {
         5 => drop(faults.set_flow(&watches, Flow::Stalled)),
         6 => drop(faults.set_flow(&watches, Flow::Running)),
         _ => {
-            // Everything but the present is forgotten.
+            // All history is compacted.
             let store = cluster.server().registry().store();
             store.compact(store.current_revision()).await.unwrap();
             faults.set_flow(&watches, Flow::Cut);

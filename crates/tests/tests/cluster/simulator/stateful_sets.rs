@@ -1,4 +1,4 @@
-//! Stateful sets: names, order, disks and revisions.
+//! Stateful sets: names, order, storage and revisions.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::Resource;
@@ -33,7 +33,7 @@ fn stateful_set(replicas: u32, more: Value) -> Value {
     set
 }
 
-/// Whether all pods have the same template and serve.
+/// True if all pods are ready and have the same template.
 fn is_settled(set: &Value, replicas: u32) -> bool {
     let status = &set["status"];
     status["observedGeneration"] == set["metadata"]["generation"]
@@ -50,7 +50,7 @@ fn is_settled(set: &Value, replicas: u32) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_have_names_and_disks_of_their_own() {
+async fn pods_have_stable_names_and_storage() {
     let cluster = Cluster::start().await;
     cluster.create(&stateful_sets(), stateful_set(3, json!({}))).await;
     cluster
@@ -103,7 +103,7 @@ async fn pods_have_names_and_disks_of_their_own() {
 }
 
 /// A set of two running pods whose claims are deleted with them.
-async fn with_disks_that_go_with_their_pods() -> Cluster {
+async fn start_with_deleted_claims() -> Cluster {
     let cluster = Cluster::start().await;
     let retention = json!({"whenDeleted": "Delete", "whenScaled": "Delete"});
     let set = stateful_set(2, json!({"persistentVolumeClaimRetentionPolicy": retention}));
@@ -115,8 +115,8 @@ async fn with_disks_that_go_with_their_pods() -> Cluster {
 }
 
 #[tokio::test(start_paused = true)]
-async fn disks_go_with_their_pods_if_the_set_says_so() {
-    let cluster = with_disks_that_go_with_their_pods().await;
+async fn claims_are_deleted_by_the_retention_policy() {
+    let cluster = start_with_deleted_claims().await;
     cluster
         .patch(&stateful_sets(), "web", json!({"spec": {"replicas": 1}}))
         .await;
@@ -133,8 +133,8 @@ async fn disks_go_with_their_pods_if_the_set_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disk_that_somebody_else_owns_too_outlives_its_pod() {
-    let cluster = with_disks_that_go_with_their_pods().await;
+async fn a_claim_with_another_owner_outlives_its_pod() {
+    let cluster = start_with_deleted_claims().await;
     let config_maps = resource("", "configmaps");
     cluster
         .create(&config_maps, json!({"metadata": {"name": "keeper"}}))
@@ -158,7 +158,7 @@ async fn a_disk_that_somebody_else_owns_too_outlives_its_pod() {
         .patch(&stateful_sets(), "web", json!({"spec": {"replicas": 1}}))
         .await;
     cluster
-        .until_one(&claims(), "data-web-1", "its pod is no owner any more", |claim| {
+        .until_one(&claims(), "data-web-1", "its pod is no longer an owner", |claim| {
             claim["metadata"]["ownerReferences"] == json!([owner])
         })
         .await;
@@ -166,7 +166,7 @@ async fn a_disk_that_somebody_else_owns_too_outlives_its_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_is_rolled_out_kept_and_brought_back() {
+async fn a_template_is_rolled_out_by_partition_and_rolled_back() {
     let cluster = Cluster::start().await;
     cluster.create(&stateful_sets(), stateful_set(3, json!({}))).await;
     cluster
@@ -187,7 +187,7 @@ async fn a_template_is_rolled_out_kept_and_brought_back() {
     let image = |pod: &Value| pod["spec"]["containers"][0]["image"].clone();
     assert_eq!(image(&cluster.get(&pods(), "web-2").await), "web:2");
     assert_eq!(image(&cluster.get(&pods(), "web-1").await), "web:1");
-    // A pod below the partition comes back as it was.
+    // A pod below the partition is recreated from the old template.
     cluster.delete(&pods(), "web-0").await;
     cluster
         .until_one(&pods(), "web-0", "it is back", |pod| {
@@ -219,7 +219,7 @@ async fn a_template_is_rolled_out_kept_and_brought_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn on_delete_only_deleted_pods_are_new() {
+async fn with_on_delete_only_deleted_pods_get_the_new_template() {
     let cluster = Cluster::start().await;
     let more = json!({"updateStrategy": {"type": "OnDelete"}, "podManagementPolicy": "Parallel"});
     cluster.create(&stateful_sets(), stateful_set(2, more)).await;

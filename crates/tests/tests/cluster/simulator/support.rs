@@ -1,4 +1,4 @@
-//! A simulated cluster that wastes no time, and a way to wait for what should become of it.
+//! A simulated cluster with simulated time, and waits for expected states.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use watchkeeper_simulator::SimulatorOptions;
 use watchkeeper_testing::{TestCluster, TestOptions};
 use watchkeeper_wire::schema::resources;
 
-/// A simulated day: far more than anything here takes; a test that waits this long has failed.
+/// A simulated day: far longer than any test takes.
 const PATIENCE: Duration = Duration::from_secs(86_400);
 
 pub(crate) struct Cluster(TestCluster);
@@ -48,7 +48,7 @@ impl Cluster {
         self.0.stop().await;
     }
 
-    /// The objects of a resource, in the default namespace if they have one.
+    /// A client for a resource, in the default namespace if it is namespaced.
     pub(crate) fn api(&self, resource: &Resource) -> DynamicApi {
         let api = self.client().dynamic(resource.clone());
         match resource.scope {
@@ -78,7 +78,7 @@ impl Cluster {
         object.unwrap().to_value().unwrap()
     }
 
-    /// Waits until one object is as it should be.
+    /// Waits until one object satisfies a condition.
     pub(crate) async fn until_one(
         &self,
         resource: &Resource,
@@ -93,7 +93,7 @@ impl Cluster {
         self.until(resource, what, check).await;
     }
 
-    /// Waits until the objects of a resource are as they should be.
+    /// Waits until the objects of a resource satisfy a condition.
     pub(crate) async fn until(&self, resource: &Resource, what: &str, check: impl Fn(&[Value]) -> bool) {
         let mut selection = Selection::all(resource.clone());
         if resource.scope == Scope::Namespaced {
@@ -124,7 +124,7 @@ impl Cluster {
     }
 }
 
-/// Everything at once.
+/// Options without delays.
 pub(crate) fn quick() -> SimulatorOptions {
     SimulatorOptions {
         nodes: 2,
@@ -156,12 +156,12 @@ pub(crate) fn selector(name: &str) -> Value {
     json!({"matchLabels": {"app": name}})
 }
 
-/// Another image for the container of a template.
+/// A patch with another image for the container of a template.
 pub(crate) fn new_image(image: &str) -> Value {
     json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}})
 }
 
-/// Whether there are as many pods, all with this image and ready.
+/// True if there are that many pods, all ready and with this image.
 pub(crate) fn all_run(pods: &[Value], count: usize, image: &str) -> bool {
     let runs = |pod: &Value| holds(pod, "Ready") && pod["spec"]["containers"][0]["image"] == image;
     pods.len() == count && pods.iter().all(runs)

@@ -1,4 +1,5 @@
-//! A program that follows with a position on disk, restarted now and then: what it was told, added up and doubted.
+//! A program that follows with a position on disk and is restarted now and then: checks its events and accumulates
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use super::odd_source::OddSource;
 use super::{Versions, config};
 use crate::runtime::support::IN_THE_END;
 
-/// More than there can be to catch up with.
+/// More events than any catch-up has.
 const MANY: usize = 10_000;
 
 pub(super) struct Follower {
@@ -42,7 +43,7 @@ impl Follower {
         follower
     }
 
-    /// Ends the program and starts it again.
+    /// Stops the program and starts it again.
     pub(super) fn restart(&mut self, rng: &mut Rng) {
         if let Some(follow) = self.follow.take() {
             follow.finish().expect("written");
@@ -55,12 +56,12 @@ impl Follower {
         self.follow = Some(follow);
     }
 
-    /// What could not be read shows in the next list.
+    /// Ends all faults. Undecodable objects appear in the next list.
     pub(super) fn heal(&self) {
         self.sources.iter().for_each(|source| source.expire());
     }
 
-    /// Takes what is there right now.
+    /// Takes the available events.
     pub(super) async fn look(&mut self, deleted: &BTreeSet<String>) {
         while tokio::time::timeout(Duration::ZERO, self.take(deleted))
             .await
@@ -68,7 +69,7 @@ impl Follower {
         {}
     }
 
-    /// Takes until it adds up to the truth, which must not take for ever.
+    /// Takes events until they add up to the truth, in bounded time.
     pub(super) async fn reaches(&mut self, truth: &Versions, deleted: &BTreeSet<String>) {
         for _ in 0..MANY {
             let seen = self.seen.iter();

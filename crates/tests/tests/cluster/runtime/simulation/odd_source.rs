@@ -1,4 +1,4 @@
-//! A source in which some objects cannot be read.
+//! A source in which some objects cannot be decoded.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::watcher::{Failure, Input, ListRequest, Opening, Source, Unread, WatchRequest};
 use watchkeeper_wire::Object;
 
-/// Which objects cannot be read.
+/// The undecodable objects.
 pub(super) struct Odd {
     names: Mutex<BTreeSet<String>>,
-    /// Whether at least their names can.
+    /// True if their names can be decoded.
     named: bool,
 }
 
-/// What a server sends, but for the odd ones.
+/// A server's objects, some of them undecodable.
 pub(super) struct OddSource {
     source: ApiSource,
     odd: Arc<Odd>,
@@ -45,7 +45,7 @@ impl Odd {
         self.names.lock().expect("not poisoned").contains(object.name())
     }
 
-    /// One that exists is left out; that one is gone can only be said of one that is known.
+    /// Replaces an undecodable object by a failure. A delete of an unknown object is dropped.
     fn garble(&self, input: Input<Object>) -> Input<Object> {
         match input {
             Input::Item(object) | Input::Added(object) | Input::Modified(object) if self.has(&object) => {
@@ -78,12 +78,12 @@ impl OddSource {
         }
     }
 
-    /// The same for somebody else.
+    /// Another source with the same undecodable objects.
     pub(super) fn twin(&self) -> Self {
         Self::new(self.source.clone(), self.odd.clone())
     }
 
-    /// The next watch is too old.
+    /// The next watch is expired.
     pub(super) fn expire(&self) {
         self.expires.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What one subscriber was told, added up and doubted.
+//! The events of one subscriber: checks and accumulates them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use watchkeeper_runtime::informer::{Informer, Notice, Resync, SubscribeOptions, 
 use super::{TRANSFORMED, Versions};
 use crate::runtime::support::IN_THE_END;
 
-/// More than a subscriber can have to catch up with, resyncs included.
+/// More events than any catch-up has, resyncs included.
 const MANY: usize = 10_000;
 
 pub(super) struct View {
     subscription: Subscription,
-    /// Whether objects are transformed before they are told.
+    /// True if objects are transformed before delivery.
     transformed: bool,
     seen: Versions,
 }
@@ -38,7 +38,7 @@ impl View {
         }
     }
 
-    /// Takes what is there right now.
+    /// Takes the available events.
     pub(super) async fn look(&mut self, deleted: &BTreeSet<String>) {
         while tokio::time::timeout(Duration::ZERO, self.take(deleted))
             .await
@@ -46,7 +46,7 @@ impl View {
         {}
     }
 
-    /// Takes until it adds up to the truth, which must not take for ever, and stays there.
+    /// Takes events until they add up to the truth, in bounded time, and checks that they stay there.
     pub(super) async fn reaches(&mut self, truth: &Versions, deleted: &BTreeSet<String>) {
         for _ in 0..MANY {
             if self.seen == *truth {

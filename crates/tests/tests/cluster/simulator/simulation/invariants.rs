@@ -1,4 +1,4 @@
-//! What must be true of a cluster at rest, whatever has happened to it.
+//! Invariants of a cluster at rest, whatever happened before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,7 @@ impl World {
         Self(world)
     }
 
-    /// The objects that are not the same as before.
+    /// The objects that differ from an earlier state.
     pub(super) fn changes_since(&self, before: &Self) -> BTreeSet<String> {
         let versions = |world: &Self| -> BTreeSet<String> {
             let all = world
@@ -67,7 +67,7 @@ impl World {
             .collect()
     }
 
-    /// Everything that is not as it should be.
+    /// All violated invariants.
     pub(super) fn problems(&self) -> Vec<String> {
         let mut problems = Problems::default();
         self.check_owners(&mut problems);
@@ -107,7 +107,7 @@ impl World {
             .filter(move |pod| pod["metadata"]["labels"]["app"] == *app)
     }
 
-    /// Nothing outlives its owner, and nothing is left half-deleted.
+    /// Checks that nothing outlives its owner, and nothing is left terminating.
     fn check_owners(&self, problems: &mut Problems) {
         let uids: BTreeSet<&str> = self
             .0
@@ -263,7 +263,7 @@ impl World {
 
     fn check_job(&self, job: &Value, problems: &mut Problems) {
         let counted = |name: &str| number(job, &format!("/status/{name}"));
-        // Nothing runs, so nothing can end.
+        // No pods run, so the job cannot finish.
         let is_idle = number(job, "/spec/parallelism") == 0 || job["spec"]["suspend"] == true;
         let is_over = holds(job, "Complete") || holds(job, "Failed");
         problems.expect(is_over || is_idle, job, "has not ended");
@@ -279,7 +279,7 @@ impl World {
             self.owned("pods", job)
                 .filter(move |pod| text(pod, "/status/phase") == phase)
         };
-        // Pods may have been deleted since, but none can be there that was not counted.
+        // Pods may have been deleted since, but each existing one must have been counted.
         problems.expect(
             phase("Failed").count() as u64 <= counted("failed"),
             job,
@@ -312,7 +312,7 @@ impl World {
         );
     }
 
-    /// The slices and the older form name exactly the pods that serve.
+    /// Checks that slices and endpoints name exactly the ready pods.
     fn check_service(&self, service: &Value, problems: &mut Problems) {
         let pods = self
             .labelled(&service["spec"]["selector"]["app"])

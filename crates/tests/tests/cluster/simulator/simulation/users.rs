@@ -1,4 +1,4 @@
-//! People who create, change and delete whatever comes to their mind, and do not mind being refused.
+//! Users who create, change and delete random objects, and ignore refusals.
 
 use fastrand::Rng;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::simulator::support::{resource, selector, template};
 
 pub(super) struct Users(Client);
 
-/// What people work with.
+/// The kinds that users work with.
 const KINDS: &[(&str, &str)] = &[
     ("apps", "deployments"),
     ("apps", "statefulsets"),
@@ -35,7 +35,7 @@ impl Users {
         }
     }
 
-    /// Does one thing, or is refused.
+    /// Makes one random request.
     pub(super) async fn act(&self, rng: &mut Rng) {
         match rng.u8(..20) {
             0..=2 => self.delete_some_pod(rng).await,
@@ -46,7 +46,7 @@ impl Users {
         }
     }
 
-    /// Leaves a cluster that can come to rest: with a node, and no clock that starts jobs.
+    /// Leaves a cluster that can settle: with a node, and without a schedule that starts jobs.
     pub(super) async fn finish(&self) {
         self.create(&resource("", "nodes"), json!({"metadata": {"name": "node-1"}}))
             .await;
@@ -109,7 +109,7 @@ impl Users {
     async fn delete_something(&self, rng: &mut Rng) {
         let (kind, name) = some_object(rng);
         let policy = match (rng.u8(..3), &*kind.plural) {
-            // Slices of a service that has left them are found by name, and are nobody's in between.
+            // Orphaned slices are found by name, and have no owner in between.
             (0, plural) if plural != "services" => PropagationPolicy::Orphan,
             (1, _) => PropagationPolicy::Foreground,
             _ => PropagationPolicy::Background,
@@ -144,7 +144,7 @@ impl Users {
     }
 }
 
-/// One of a few objects, which may be there or not.
+/// One of a few objects, which may exist or not.
 fn some_object(rng: &mut Rng) -> (Resource, String) {
     let (group, plural) = pick(rng, KINDS);
     let short: String = plural.chars().take(6).collect();
