@@ -21,13 +21,13 @@ def config_map(name, value):
     return client.V1ConfigMap(metadata=client.V1ObjectMeta(name=name), data={"k": value})
 
 
-# The namespaces of every cluster, whole and in pages.
+# The default namespaces, in one list and in pages.
 assert names(core.list_namespace()) == ["default", "kube-node-lease", "kube-public", "kube-system"]
 page = core.list_namespace(limit=3)
 rest = core.list_namespace(limit=3, _continue=page.metadata._continue)
 assert len(page.items) == 3 and len(rest.items) == 1, "pages do not add up"
 
-# What happens after a version is seen in order, deletes included; and again, from the same version.
+# A watch from a version delivers all changes in order, including deletes; and again from the same version.
 start = core.list_namespaced_config_map("default").metadata.resource_version
 core.create_namespaced_config_map("default", config_map("a", "1"))
 core.patch_namespaced_config_map("a", "default", {"data": {"k": "2"}})
@@ -41,7 +41,7 @@ for _ in range(2):
     seen = [(event["type"], event["object"].metadata.name) for event in stream]
     assert seen == expected, seen
 
-# A stale write is refused, and says so.
+# A stale write is a conflict.
 stale = core.read_namespaced_config_map("b", "default")
 core.patch_namespaced_config_map("b", "default", {"data": {"k": "2"}})
 try:
@@ -50,7 +50,7 @@ try:
 except ApiException as error:
     assert error.status == 409, error
 
-# The dynamic client finds its way by discovery.
+# The dynamic client uses discovery.
 found = dynamic.DynamicClient(client.ApiClient()).resources.get(api_version="apps/v1", kind="Deployment")
 template = {
     "metadata": {"labels": {"app": "web"}},
@@ -71,7 +71,7 @@ for event in watch.Watch().stream(apps.list_namespaced_deployment, "default", ti
 else:
     raise SystemExit("the deployment never became available")
 
-# Files of several documents, and again, which is refused for each of them.
+# Files with several documents; a second create fails for each of them.
 for manifest, documents in [("demo", 2), ("many", 21)]:
     path = f".ci/manifests/{manifest}.yaml"
     utils.create_from_yaml(client.ApiClient(), path)
@@ -85,7 +85,7 @@ claims = apps.read_namespaced_stateful_set("many-set", "default").spec.volume_cl
 assert claims[0].kind == "PersistentVolumeClaim", claims
 assert client.BatchV1Api().read_namespaced_job("many", "default").spec.parallelism == 1
 
-# A custom kind: defined, used with its schema's defaults and rules, and gone with its definition.
+# A custom kind: defined, used with the defaults and rules of its schema, and deleted with its definition.
 definition = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -137,4 +137,4 @@ try:
     raise SystemExit("a custom object has outlived its definition")
 except ApiException as error:
     assert error.status == 404, error
-print("the Python client is content")
+print("the Python client: all checks passed")

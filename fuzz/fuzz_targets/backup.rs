@@ -1,4 +1,4 @@
-//! A backup of a stranger: whole, or refused.
+//! An untrusted backup is read completely or rejected.
 #![no_main]
 
 use std::path::Path;

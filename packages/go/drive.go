@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Refused is the answer of a server that did not do what was asked for.
+// Refused is an error answer of the server.
 type Refused struct {
 	Code    int
 	Message string
@@ -20,7 +20,7 @@ type Refused struct {
 
 func (r *Refused) Error() string { return fmt.Sprintf("%d: %s", r.Code, r.Message) }
 
-// wire is the way to a server, as its administrator.
+// wire is an administrator's connection to a server.
 type wire struct {
 	url, token string
 	client     *http.Client
@@ -31,12 +31,12 @@ func newWire(url, token string, authority []byte) (*wire, error) {
 	if !roots.AppendCertsFromPEM(authority) {
 		return nil, errors.New("the kubeconfig has no certificate")
 	}
-	// One connection for each request: the server may be told to break those that are open.
+	// One connection per request: a fault may break open ones.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}
 	return &wire{url: url, token: token, client: &http.Client{Transport: transport}}, nil
 }
 
-// ask asks for something below /testing/v1/ and reads the answer, if anybody wants it.
+// ask sends a request below /testing/v1/ and decodes the answer, unless answer is nil.
 func (w *wire) ask(method, path string, body, answer any) error {
 	var sent io.Reader = http.NoBody
 	if body != nil {
@@ -77,22 +77,22 @@ type clock struct {
 	Now time.Time `json:"now"`
 }
 
-// Now is the time of the server.
+// Now returns the server's time.
 func (c *Cluster) Now() (time.Time, error) {
 	var at clock
 	err := c.wire.ask(http.MethodGet, "clock", nil, &at)
 	return at.Now, err
 }
 
-// Advance moves the clock of the server forward: what is due meanwhile happens.
+// Advance moves the server's clock forward; timers on the way fire.
 func (c *Cluster) Advance(by time.Duration) (time.Time, error) {
 	return c.changeClock(map[string]any{"advance": by.String()})
 }
 
-// Freeze stops the clock of the server: from then on it moves by Advance alone.
+// Freeze stops the server's clock; only Advance moves it.
 func (c *Cluster) Freeze() (time.Time, error) { return c.changeClock(map[string]any{"frozen": true}) }
 
-// Thaw lets the clock of the server run again.
+// Thaw lets the server's clock run again.
 func (c *Cluster) Thaw() (time.Time, error) { return c.changeClock(map[string]any{"frozen": false}) }
 
 func (c *Cluster) changeClock(change map[string]any) (time.Time, error) {
@@ -101,18 +101,18 @@ func (c *Cluster) changeClock(change map[string]any) (time.Time, error) {
 	return at.Now, err
 }
 
-// WaitIdle waits until no request is open and nothing happens for a while; watches may stay open. That is real time.
+// WaitIdle waits until there is no open request and no activity for a while, in real time. Open watches do not count.
 func (c *Cluster) WaitIdle(quiet, timeout time.Duration) error {
 	body := map[string]string{"quiet": quiet.String(), "timeout": timeout.String()}
 	return c.wire.ask(http.MethodPost, "idle", body, nil)
 }
 
-// Request says which requests a fault is for. What is empty matches everything.
+// Request selects the requests of a fault. Empty fields match everything.
 type Request struct {
 	User      string `json:"user,omitempty"`
 	UserAgent string `json:"userAgent,omitempty"`
 	Verb      string `json:"verb,omitempty"`
-	// Group is an API group; a pointer to "" is core.
+	// Group is an API group; a pointer to "" is the core group.
 	Group    *string `json:"group,omitempty"`
 	Resource string  `json:"resource,omitempty"`
 	// Subresource of the object; a pointer to "" is the object itself.
@@ -121,18 +121,18 @@ type Request struct {
 	Name        string  `json:"name,omitempty"`
 }
 
-// Fault is something that goes wrong on purpose. See Fail, LoseAnswer and the server's /testing/v1/openapi.json.
+// Fault is an injected fault. See Fail, LoseAnswer and the server's /testing/v1/openapi.json.
 type Fault struct {
 	Request Request `json:"request"`
-	// Nth is the first request that it may happen to; 0 and 1 are the first.
+	// Nth is the first matching request that is affected; 0 and 1 are the first.
 	Nth int `json:"nth,omitempty"`
-	// Times is how often it happens; 0 is always.
+	// Times is the number of affected requests; 0 is unlimited.
 	Times int `json:"times,omitempty"`
-	// Probability of each time; 0 is certain.
+	// Probability that a matching request is affected; 0 means 1.
 	Probability float64 `json:"probability,omitempty"`
-	// Seed of the choices: the same makes the same ones.
+	// Seed of the random choices.
 	Seed uint64 `json:"seed,omitempty"`
-	// Action is what happens: "forbid", or map[string]any{"delay": "2s"}.
+	// Action is the effect: "forbid", or map[string]any{"delay": "2s"}.
 	Action any `json:"action"`
 }
 
@@ -143,25 +143,25 @@ func Fail(code int, reason string) any {
 	return map[string]any{"fail": status}
 }
 
-// LoseAnswer is the action that handles the request, stores what it writes, and breaks the connection then.
+// LoseAnswer is the action that handles and stores a request, and breaks the connection before the answer.
 func LoseAnswer() any { return map[string]any{"cut": "beforeAnswer"} }
 
-// AddFault plans a fault. Its number takes it back.
+// AddFault adds a fault and returns its ID.
 func (c *Cluster) AddFault(fault Fault) (int, error) {
 	var planned struct{ ID int }
 	err := c.wire.ask(http.MethodPost, "faults", fault, &planned)
 	return planned.ID, err
 }
 
-// RemoveFault takes a fault back.
+// RemoveFault removes a fault.
 func (c *Cluster) RemoveFault(id int) error {
 	return c.wire.ask(http.MethodDelete, fmt.Sprintf("faults/%d", id), nil, nil)
 }
 
-// ClearFaults takes all faults back.
+// ClearFaults removes all faults.
 func (c *Cluster) ClearFaults() error { return c.wire.ask(http.MethodDelete, "faults", nil, nil) }
 
-// Fired is a fault that has happened.
+// Fired is a fault that has fired.
 type Fired struct {
 	At        time.Time       `json:"at"`
 	Rule      *int            `json:"rule"`
@@ -173,13 +173,13 @@ type Fired struct {
 	Object    string          `json:"object"`
 }
 
-// Fired returns the faults that have happened, in order.
+// Fired returns the faults that have fired, in order.
 func (c *Cluster) Fired() (fired []Fired, err error) {
 	err = c.wire.ask(http.MethodGet, "fired", nil, &fired)
 	return fired, err
 }
 
-// Write is a write, and what became of the object.
+// Write is a write with its outcome.
 type Write struct {
 	At          time.Time `json:"at"`
 	User        string    `json:"user"`
@@ -189,7 +189,7 @@ type Write struct {
 	Subresource string    `json:"subresource"`
 	Namespace   string    `json:"namespace"`
 	Name        string    `json:"name"`
-	// Previous is the version that was replaced; nil if there was none, or if nothing changed.
+	// Previous is the replaced version; nil if there was none, or if nothing changed.
 	Previous *uint64 `json:"previous"`
 	// Revision is nil if nothing changed.
 	Revision *uint64 `json:"revision"`
@@ -197,22 +197,22 @@ type Write struct {
 	Outcome json.RawMessage `json:"outcome"`
 }
 
-// Writes returns who has written what, in order.
+// Writes returns the log of writes.
 func (c *Cluster) Writes() (writes []Write, err error) {
 	err = c.wire.ask(http.MethodGet, "writes", nil, &writes)
 	return writes, err
 }
 
-// ClearWrites begins the log of writes anew.
+// ClearWrites clears the log of writes.
 func (c *Cluster) ClearWrites() error { return c.wire.ask(http.MethodDelete, "writes", nil, nil) }
 
-// Snapshot is all objects as they were.
+// Snapshot is a saved state of all objects.
 type Snapshot struct {
 	ID      int
 	cluster *Cluster
 }
 
-// Snapshot keeps all objects as they are now.
+// Snapshot saves the current state of all objects.
 func (c *Cluster) Snapshot() (*Snapshot, error) {
 	snapshot := &Snapshot{cluster: c}
 	if err := c.wire.ask(http.MethodPost, "snapshots", nil, snapshot); err != nil {
@@ -221,18 +221,18 @@ func (c *Cluster) Snapshot() (*Snapshot, error) {
 	return snapshot, nil
 }
 
-// Restore puts them back; watches see the difference.
+// Restore restores the saved state; watches see the difference.
 func (s *Snapshot) Restore() error {
 	return s.cluster.wire.ask(http.MethodPost, fmt.Sprintf("snapshots/%d", s.ID), nil, nil)
 }
 
-// Forget forgets them.
+// Forget deletes the snapshot.
 func (s *Snapshot) Forget() error {
 	return s.cluster.wire.ask(http.MethodDelete, fmt.Sprintf("snapshots/%d", s.ID), nil, nil)
 }
 
-// Reset puts back what the server began with. Faults, their record and the log of writes begin anew; time does not.
+// Reset restores the initial objects, removes all faults, and clears the records of faults and writes. The clock stays.
 func (c *Cluster) Reset() error { return c.wire.ask(http.MethodPost, "reset", nil, nil) }
 
-// Compact forgets all history: a watch from an older version is told 410.
+// Compact drops all history: a watch from an older version gets 410 Gone.
 func (c *Cluster) Compact() error { return c.wire.ask(http.MethodPost, "compact", nil, nil) }

@@ -1,7 +1,7 @@
-// Package watchkeeper starts a Kubernetes API server for a test and drives it: its clock, faults, snapshots, and a log of
-// who wrote what. It needs the standard library alone; package watchkeepertest gives a rest.Config of client-go.
+// Package watchkeeper starts a Kubernetes API server for a test and controls it: its clock, faults, snapshots, and a log of
+// writes. It needs only the standard library; package watchkeepertest provides a rest.Config for client-go.
 //
-// The server is a process of its own. It ends with the test, and with the process that started it, however that ends.
+// The server is a separate process. It stops with the test, and with the process that started it, even if that is killed.
 package watchkeeper
 
 import (
@@ -19,10 +19,10 @@ import (
 	"time"
 )
 
-// patience is how long a server may take to end before it is killed.
+// patience is the time a server has to stop before it is killed.
 const patience = 15 * time.Second
 
-// TB is what a cluster needs of a *testing.T or *testing.B.
+// TB is the part of *testing.T and *testing.B that a cluster needs.
 type TB interface {
 	Helper()
 	TempDir() string
@@ -30,25 +30,25 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// Options say what a cluster is to be. The zero value is an API server alone, as in envtest.
+// Options of a cluster. The zero value is an API server without controllers, as in envtest.
 type Options struct {
-	// Simulator lets nodes and controllers live in the cluster, so that pods run and deployments are rolled out.
+	// Simulator adds simulated nodes and controllers, so that pods run and deployments are rolled out.
 	Simulator bool
 	// Args are further arguments of `watchkeeper up`.
 	Args []string
-	// Program is used instead of $WATCHKEEPER_PROGRAM, or else `watchkeeper` on the PATH.
+	// Program is the path of the program; by default $WATCHKEEPER_PROGRAM, or `watchkeeper` on the PATH.
 	Program string
 }
 
 // Cluster is a running server.
 type Cluster struct {
-	// URL is where the server is.
+	// URL of the server.
 	URL string
 	// Token is the administrator's bearer token.
 	Token string
-	// CA is the certificate to trust, PEM.
+	// CA is the server's CA certificate, PEM.
 	CA []byte
-	// Kubeconfig is the administrator's kubeconfig, as a file.
+	// Kubeconfig is the path of the administrator's kubeconfig.
 	Kubeconfig string
 
 	wire    *wire
@@ -58,7 +58,7 @@ type Cluster struct {
 	ended   error
 }
 
-// Start starts a cluster for a test, and ends it with the test.
+// Start starts a cluster for a test, and stops it at the end of the test.
 func Start(t TB, options Options) *Cluster {
 	t.Helper()
 	cluster, err := Launch(t.TempDir(), options)
@@ -73,7 +73,7 @@ func Start(t TB, options Options) *Cluster {
 	return cluster
 }
 
-// Launch starts a cluster that Stop ends; its kubeconfig is in the directory.
+// Launch starts a cluster, to be ended by Stop; its kubeconfig is written to the directory.
 func Launch(directory string, options Options) (*Cluster, error) {
 	kubeconfig := filepath.Join(directory, "kubeconfig")
 	words := []string{"up", "--testing", "--end-with-stdin", "--listen", "127.0.0.1:0", "--kubeconfig", kubeconfig}
@@ -83,7 +83,7 @@ func Launch(directory string, options Options) (*Cluster, error) {
 	process := exec.Command(program(options), append(words, options.Args...)...)
 	var log bytes.Buffer
 	process.Stderr = &log
-	// The server reads its standard input until it ends: with this process, at the latest.
+	// The server stops when its standard input ends, at the latest with this process.
 	input, err := process.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func Launch(directory string, options Options) (*Cluster, error) {
 		return nil, fmt.Errorf("the server did not start: %w", err)
 	}
 	cluster := &Cluster{Kubeconfig: kubeconfig, process: process, input: input}
-	// It prints one line when it is ready, or none.
+	// It prints one line when it is ready, and none if it fails.
 	if _, err := bufio.NewReader(output).ReadString('\n'); err != nil {
 		cluster.Stop()
 		return nil, fmt.Errorf("the server did not start: %s", bytes.TrimSpace(log.Bytes()))
@@ -117,7 +117,7 @@ func program(options Options) string {
 	return "watchkeeper"
 }
 
-// reach reads the kubeconfig that the server has written.
+// reach reads the kubeconfig written by the server.
 func (c *Cluster) reach() error {
 	text, err := os.ReadFile(c.Kubeconfig)
 	if err != nil {
@@ -139,7 +139,7 @@ func (c *Cluster) reach() error {
 	return err
 }
 
-// Stop ends the server. It may be called again.
+// Stop stops the server. It may be called repeatedly.
 func (c *Cluster) Stop() error {
 	c.ending.Do(func() { c.ended = c.stop() })
 	return c.ended
@@ -151,7 +151,7 @@ func (c *Cluster) stop() error {
 	defer killer.Stop()
 	var exit *exec.ExitError
 	if err := c.process.Wait(); errors.As(err, &exit) {
-		return fmt.Errorf("the server ended badly: %w", err)
+		return fmt.Errorf("the server failed: %w", err)
 	}
 	return nil
 }

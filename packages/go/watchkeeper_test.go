@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// must fails a test that something went wrong in.
+// must fails the test on an error.
 func must[T any](value T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
@@ -21,7 +21,7 @@ func must[T any](value T, err error) func(*testing.T) T {
 	}
 }
 
-// notes are configmaps, by way of plain HTTP: what a client of any make does.
+// notes are configmaps, written with plain HTTP, as any client could.
 type notes struct {
 	t       *testing.T
 	cluster *Cluster
@@ -59,7 +59,7 @@ func (n notes) create(name string) (int, error) {
 	return code, err
 }
 
-// ensure is a small controller: the note is there, whatever was before.
+// ensure is a small controller: it creates the note if it is missing.
 func (n notes) ensure(name string) error {
 	n.t.Helper()
 	if code, _, err := n.send("GET", "/"+name, nil); err != nil || code == 200 {
@@ -72,7 +72,7 @@ func (n notes) ensure(name string) error {
 	return err
 }
 
-// end is a controller's other half: the note goes when it is older than an hour by the server's clock.
+// end deletes the note when it is older than an hour by the server's clock.
 func (n notes) end(name string) {
 	n.t.Helper()
 	_, text, err := n.send("GET", "/"+name, nil)
@@ -152,7 +152,7 @@ func TestTimeIsMoved(t *testing.T) {
 		return err == nil && code == 200
 	}
 	if notes.end("a"); !there() {
-		t.Fatal("it went too early")
+		t.Fatal("the note was deleted too early")
 	}
 	frozen := must(cluster.Freeze())(t)
 	if moved := must(cluster.Advance(time.Hour))(t); moved.Sub(frozen) != time.Hour {
@@ -160,7 +160,7 @@ func TestTimeIsMoved(t *testing.T) {
 	}
 	must(cluster.Thaw())(t)
 	if notes.end("a"); there() {
-		t.Fatal("its time had come")
+		t.Fatal("the expired note still exists")
 	}
 }
 

@@ -35,13 +35,13 @@ const (
 	pollInterval = 100 * time.Millisecond
 )
 
-// controlPlane is a running pair of programs, and the authority of its users.
+// controlPlane is a running pair of programs, and the CA of its users.
 type controlPlane struct {
 	port  int
 	users *authority
 }
 
-// assets returns the directory of the programs: the one envtest is told of, or a new one.
+// assets returns the directory of the programs: $KUBEBUILDER_ASSETS, or a new one.
 func assets(t *testing.T) string {
 	if directory := os.Getenv("KUBEBUILDER_ASSETS"); directory != "" {
 		return directory
@@ -96,7 +96,7 @@ func startControlPlane(t *testing.T) *controlPlane {
 	return &controlPlane{port: server, users: users}
 }
 
-// addUser returns the configuration of a user whom a client certificate names.
+// addUser returns the configuration of a user with a client certificate.
 func (c *controlPlane) addUser(t *testing.T, name string, groups ...string) *rest.Config {
 	subject := pkix.Name{CommonName: name, Organization: groups}
 	certificate, key := c.users.sign(t, subject, x509.ExtKeyUsageClientAuth)
@@ -111,7 +111,7 @@ func (c *controlPlane) addUser(t *testing.T, name string, groups ...string) *res
 	}
 }
 
-// start starts a program, polls until it is healthy, and ends it with the test: by SIGTERM, with a deadline.
+// start starts a program, polls until it is healthy, and stops it at the end of the test: by SIGTERM, with a deadline.
 func start(t *testing.T, program, healthURL string, arguments ...string) {
 	command := exec.Command(program, arguments...)
 	var log bytes.Buffer
@@ -151,7 +151,7 @@ func start(t *testing.T, program, healthURL string, arguments ...string) {
 	})
 }
 
-// eventually polls until something is so. An error ends it at once.
+// eventually polls until a condition is true. An error ends it at once.
 func eventually(t *testing.T, what string, timeout time.Duration, is func(context.Context) (bool, error)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -172,7 +172,7 @@ func eventually(t *testing.T, what string, timeout time.Duration, is func(contex
 	}
 }
 
-// freePort suggests a port as envtest does: one that was free a moment ago.
+// freePort returns a port that was free a moment ago, as envtest does.
 func freePort(t *testing.T) int {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// readyTimeout is how long envtest waits for a definition to be served.
+// readyTimeout is envtest's timeout for a definition to be served.
 const readyTimeout = 10 * time.Second
 
 var (
@@ -37,7 +37,7 @@ var (
 	websites = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "websites"}
 )
 
-// suite is what a test suite has after envtest's Start.
+// suite has the state of a test suite after envtest's Start.
 type suite struct {
 	t       *testing.T
 	plane   *controlPlane
@@ -46,8 +46,8 @@ type suite struct {
 	objects dynamic.Interface
 }
 
-// TestTheStepsOfEnvtest does what an operator's suite does with controller-runtime's envtest, one step after the other on
-// one control plane: start, add users, install definitions, install webhooks, run a controller, stop.
+// TestTheStepsOfEnvtest runs the steps of an operator's test suite with controller-runtime's envtest, in order on one
+// control plane: start, add users, install definitions, install webhooks, run a controller, stop.
 func TestTheStepsOfEnvtest(t *testing.T) {
 	plane := startControlPlane(t)
 	s := &suite{t: t, plane: plane, config: plane.addUser(t, "admin", "system:masters")}
@@ -61,7 +61,7 @@ func TestTheStepsOfEnvtest(t *testing.T) {
 	s.aControllerReconciles()
 }
 
-// defaultNamespaceExists waits for it: envtest does before it returns from Start.
+// defaultNamespaceExists waits for the default namespace, as envtest's Start does.
 func (s *suite) defaultNamespaceExists() {
 	eventually(s.t, "the default namespace", readyTimeout, func(ctx context.Context) (bool, error) {
 		_, err := s.clients.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{})
@@ -73,7 +73,7 @@ func (s *suite) usersHaveTheRightsOfTheirGroups() {
 	nobody := kubernetes.NewForConfigOrDie(s.plane.addUser(s.t, "nobody"))
 	_, err := nobody.CoreV1().Secrets("default").List(context.Background(), metav1.ListOptions{})
 	if !apierrors.IsForbidden(err) {
-		s.t.Fatalf("a user without rights: %v", err)
+		s.t.Fatalf("a user without permissions: %v", err)
 	}
 }
 
@@ -110,8 +110,7 @@ func (s *suite) installDefinitions() {
 	})
 }
 
-// webhooksAreCalled installs a webhook that a server in this process answers, with the URL and the authority that envtest
-// writes into the configuration.
+// webhooksAreCalled installs a webhook served by this process, with the URL and CA in its configuration, as envtest does.
 func (s *suite) webhooksAreCalled() {
 	authority := newAuthority(s.t)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(noUnderscores))
@@ -157,7 +156,7 @@ func (s *suite) webhooksAreCalled() {
 	})
 }
 
-// noUnderscores is a webhook: domains have none.
+// noUnderscores is a webhook that rejects domains with an underscore.
 func noUnderscores(answer http.ResponseWriter, request *http.Request) {
 	var review admissionv1.AdmissionReview
 	if err := json.NewDecoder(request.Body).Decode(&review); err != nil {
@@ -174,7 +173,7 @@ func noUnderscores(answer http.ResponseWriter, request *http.Request) {
 	json.NewEncoder(answer).Encode(review)
 }
 
-// aControllerReconciles runs a controller: an informer, a work queue, and a ConfigMap for each website, owned by it.
+// aControllerReconciles runs a controller with an informer and a work queue. It creates an owned ConfigMap per website.
 func (s *suite) aControllerReconciles() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -1,5 +1,5 @@
-// Package watchkeepertest gives tests a cluster as client-go and controller-runtime want it: a rest.Config. It is a
-// module of its own, so that package watchkeeper needs nothing but the standard library.
+// Package watchkeepertest provides a cluster for tests with client-go and controller-runtime: a rest.Config. It is a separate
+// module, so that package watchkeeper needs only the standard library.
 package watchkeepertest
 
 import (
@@ -7,19 +7,19 @@ import (
 	watchkeeper "watchkeeper.example/go"
 )
 
-// Start starts an API server for a test, ends it with the test, and returns the administrator's configuration.
+// Start starts an API server for a test, stops it at the end, and returns the administrator's configuration.
 func Start(t watchkeeper.TB) *rest.Config {
 	t.Helper()
 	return Config(watchkeeper.Start(t, watchkeeper.Options{}))
 }
 
-// Config is the administrator's configuration of a cluster that the test drives.
+// Config returns the administrator's configuration of a cluster.
 func Config(cluster *watchkeeper.Cluster) *rest.Config {
 	return &rest.Config{
 		Host:            cluster.URL,
 		BearerToken:     cluster.Token,
 		TLSClientConfig: rest.TLSClientConfig{CAData: cluster.CA},
-		// Nobody else is to be spared.
+		// No rate limit: the server has no other clients.
 		QPS: -1,
 	}
 }

@@ -2,7 +2,7 @@
 
 import { span } from "./wire.js";
 
-/** The time of a server: it runs as everyone's until it is frozen, and can be moved forward at any time. */
+/** The server's clock. It runs normally until it is frozen, and can be advanced at any time. */
 export class Clock {
   #wire;
 
@@ -14,12 +14,12 @@ export class Clock {
     return new Date((await this.#wire.ask("GET", "clock")).now);
   }
 
-  /** Moves it forward: what is due meanwhile happens. */
+  /** Moves it forward; timers on the way fire. */
   advance(by) {
     return this.#change({ advance: span(by) });
   }
 
-  /** Stops it: from now on it moves by `advance` alone. */
+  /** Stops it; only `advance` moves it. */
   freeze() {
     return this.#change({ frozen: true });
   }
@@ -34,7 +34,7 @@ export class Clock {
   }
 }
 
-/** What goes wrong on purpose. */
+/** Fault injection. */
 export class Faults {
   #wire;
 
@@ -42,36 +42,36 @@ export class Faults {
     this.#wire = wire;
   }
 
-  /** Plans a fault: it happens to the nth request that matches and to those that follow, so many times. */
+  /** Adds a fault. It affects the nth matching request and those after it, up to `times` in total. */
   async add(action, { nth = 1, times = 1, probability = 1, seed = 0, ...request } = {}) {
     const rule = { request, nth, times, probability, seed, action };
     const { id } = await this.#wire.ask("POST", "faults", rule);
     return { id, remove: async () => void (await this.#wire.ask("DELETE", `faults/${id}`)) };
   }
 
-  /** Requests are answered with an error instead of being handled: `fail(409, { reason: "Conflict", verb: "update" })`. */
+  /** Answers requests with an error instead of handling them: `fail(409, { reason: "Conflict", verb: "update" })`. */
   fail(code, { reason = "", message = "on purpose", ...rule } = {}) {
     const status = { kind: "Status", apiVersion: "v1", status: "Failure", code, reason, message };
     return this.add({ fail: status }, rule);
   }
 
-  /** Requests are handled, writes are stored, and the connection breaks before the answer. */
+  /** Handles and stores requests, and breaks the connection before the answer. */
   loseAnswer(rule) {
     return this.add({ cut: "beforeAnswer" }, rule);
   }
 
-  /** The faults that have happened, in order. */
+  /** The faults that have fired, in order. */
   fired() {
     return this.#wire.ask("GET", "fired");
   }
 
-  /** Takes all faults back. */
+  /** Removes all faults. */
   async clear() {
     await this.#wire.ask("DELETE", "faults");
   }
 }
 
-/** All objects as they were. */
+/** A saved state of all objects. */
 export class Snapshot {
   #wire;
 
@@ -80,12 +80,12 @@ export class Snapshot {
     this.id = id;
   }
 
-  /** Puts them back; watches see the difference. */
+  /** Restores the saved state; watches see the difference. */
   async restore() {
     await this.#wire.ask("POST", `snapshots/${this.id}`);
   }
 
-  /** Forgets them. */
+  /** Deletes the snapshot. */
   async forget() {
     await this.#wire.ask("DELETE", `snapshots/${this.id}`);
   }

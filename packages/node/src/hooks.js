@@ -3,8 +3,8 @@
 import { Watchkeeper } from "./watchkeeper.js";
 
 /**
- * Starts a server before the tests of a file, puts it back after each, and ends it after the last. Returns a function
- * that gives the server to a test.
+ * Starts a server before the tests of a file, resets it after each test, and stops it after the last. Returns a function
+ * that returns the server.
  */
 export function useWatchkeeper(hooks, options) {
   const first = hooks.beforeAll ?? hooks.before;

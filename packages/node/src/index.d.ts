@@ -2,17 +2,17 @@
 export type Span = number | string;
 
 export interface StartOptions {
-  /** Nodes and controllers live in the cluster, so that pods run; without, the API server is alone, as in envtest. */
+  /** Adds simulated nodes and controllers, so that pods run. Without them there is only the API server, as in envtest. */
   simulator?: boolean;
   /** Further arguments of `watchkeeper up`. */
   args?: string[];
-  /** The program, instead of $WATCHKEEPER_PROGRAM, the one of this package, or the one on the PATH. */
+  /** The path of the program; by default $WATCHKEEPER_PROGRAM, the one in this package, or the one on the PATH. */
   program?: string;
 }
 
 export type Verb = "create" | "delete" | "deletecollection" | "get" | "list" | "patch" | "update" | "watch";
 
-/** Which requests are meant, and which of them. What is not given matches everything. */
+/** Selects the affected requests. Omitted fields match everything. */
 export interface Rule {
   user?: string;
   userAgent?: string;
@@ -22,9 +22,9 @@ export interface Rule {
   subresource?: string;
   namespace?: string;
   name?: string;
-  /** The first that it may happen to; 1 if not given. */
+  /** The first matching request that is affected; 1 by default. */
   nth?: number;
-  /** How often; once if not given, always if null. */
+  /** The number of affected requests; 1 by default, unlimited if null. */
   times?: number | null;
   probability?: number;
   seed?: number;
@@ -102,12 +102,12 @@ export interface Snapshot {
   forget(): Promise<void>;
 }
 
-/** The server did not do what was asked for. */
+/** An error answer of the server. */
 export class Refused extends Error {
   code: number;
 }
 
-/** A cluster of one's own. */
+/** A server for tests. */
 export class Watchkeeper {
   private constructor();
   static start(options?: StartOptions): Promise<Watchkeeper>;
@@ -131,5 +131,5 @@ type Hook = (run: () => Promise<void>) => void;
 /** Hooks of vitest and jest (`beforeAll`, `afterAll`) or of node:test (`before`, `after`). */
 export type Hooks = { afterEach: Hook } & ({ beforeAll: Hook; afterAll: Hook } | { before: Hook; after: Hook });
 
-/** A server for the tests of a file, as new for each of them. */
+/** A server for the tests of a file, reset after each of them. */
 export function useWatchkeeper(hooks: Hooks, options?: StartOptions): () => Watchkeeper;

@@ -1,7 +1,7 @@
-// A Kubernetes API server for tests, with a clock that can be moved and faults on demand.
+// A Kubernetes API server for tests, with a controllable clock and fault injection.
 //
-// The server is a process of its own and ends with this one, however that ends. Nothing here is needed to talk to it but
-// a kubeconfig; what is here drives it.
+// The server is a separate process and stops with this one, even if that is killed. Clients need only its kubeconfig; this
+// package controls it.
 
 export { Refused } from "./wire.js";
 export { Watchkeeper } from "./watchkeeper.js";

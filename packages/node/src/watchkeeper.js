@@ -1,4 +1,4 @@
-// A server as a process: started, reached and ended.
+// The server process: start, connect, stop.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -11,7 +11,7 @@ import { Clock, Faults, Snapshot } from "./drive.js";
 import { findProgram } from "./program.js";
 import { Wire, span } from "./wire.js";
 
-/** How long a server may take to end before it is killed, in milliseconds. */
+/** The time a server has to stop before it is killed, in milliseconds. */
 const PATIENCE = 15_000;
 
 export class Watchkeeper {
@@ -23,17 +23,17 @@ export class Watchkeeper {
     this.#process = process;
     this.#directory = directory;
     this.#wire = wire;
-    /** Where the server is. */
+    /** The URL of the server. */
     this.url = wire.url;
     /** The administrator's bearer token. */
     this.token = wire.token;
-    /** The certificate to trust, PEM. */
+    /** The server's CA certificate, PEM. */
     this.ca = wire.ca;
-    /** The administrator's kubeconfig, as a file. */
+    /** The path of the administrator's kubeconfig. */
     this.kubeconfig = join(directory, "kubeconfig");
-    /** The time of the server. */
+    /** The server's clock. */
     this.clock = new Clock(wire);
-    /** What goes wrong on purpose. */
+    /** Fault injection. */
     this.faults = new Faults(wire);
   }
 
@@ -50,7 +50,7 @@ export class Watchkeeper {
     }
   }
 
-  /** Ends the server; nothing of it stays behind. */
+  /** Stops the server and deletes its files. */
   async stop() {
     const process = this.#process;
     if (process.exitCode === null && process.signalCode === null) {
@@ -67,34 +67,34 @@ export class Watchkeeper {
     await this.stop();
   }
 
-  /** Who has written what, in order; `writes({ kind: "Pod" })` has those alone. */
+  /** The log of writes, optionally filtered: `writes({ kind: "Pod" })`. */
   async writes(where = {}) {
     const writes = await this.#wire.ask("GET", "writes");
     return writes.filter((write) => Object.entries(where).every(([name, value]) => write[name] === value));
   }
 
-  /** Begins the log of writes anew. */
+  /** Clears the log of writes. */
   async clearWrites() {
     await this.#wire.ask("DELETE", "writes");
   }
 
-  /** Waits until no request is open and nothing happens for a while; watches may stay open. That is real time. */
+  /** Waits until there is no open request and no activity for a while, in real time. Open watches do not count. */
   async waitIdle({ quiet = 50, timeout = 30_000 } = {}) {
     await this.#wire.ask("POST", "idle", { quiet: span(quiet), timeout: span(timeout) });
   }
 
-  /** Keeps all objects as they are now. */
+  /** Saves the current state of all objects. */
   async snapshot() {
     const { id } = await this.#wire.ask("POST", "snapshots");
     return new Snapshot(this.#wire, id);
   }
 
-  /** Puts back what the server began with. Faults, their record and the log of writes begin anew; time does not. */
+  /** Restores the initial objects, removes all faults, and clears the records of faults and writes. The clock stays. */
   async reset() {
     await this.#wire.ask("POST", "reset");
   }
 
-  /** Forgets all history: a watch from an older version is told 410. */
+  /** Drops all history: a watch from an older version gets 410 Gone. */
   async compact() {
     await this.#wire.ask("POST", "compact");
   }
@@ -105,7 +105,7 @@ async function launch(program, directory, args) {
   const log = join(directory, "log");
   const errors = await open(log, "w");
   const words = ["up", "--testing", "--end-with-stdin", "--listen", "127.0.0.1:0"];
-  // The server reads its standard input until it ends: with this process, at the latest.
+  // The server stops when its standard input ends, at the latest with this process.
   const child = spawn(program, [...words, "--kubeconfig", join(directory, "kubeconfig"), ...args], {
     stdio: ["pipe", "pipe", errors.fd],
   });

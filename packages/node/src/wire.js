@@ -1,8 +1,8 @@
-// The way to a server, as its administrator: `/testing/v1/`.
+// An administrator's connection to the testing API, `/testing/v1/`.
 
 import { request } from "node:https";
 
-/** The server did not do what was asked for. */
+/** An error answer of the server. */
 export class Refused extends Error {
   constructor(code, message) {
     super(`${code}: ${message}`);
@@ -16,7 +16,7 @@ export class Wire {
     Object.assign(this, { url, token, ca });
   }
 
-  /** Asks for something below `/testing/v1/`; resolves to the answer, read. */
+  /** Sends a request below `/testing/v1/`; resolves to the decoded answer. */
   ask(method, path, body) {
     const text = body === undefined ? "" : JSON.stringify(body);
     const headers = { authorization: `Bearer ${this.token}`, "content-length": Buffer.byteLength(text) };
@@ -46,7 +46,7 @@ function message(body) {
   }
 }
 
-/** A span of time as the server reads it: milliseconds, or Go's "1m30s". */
+/** A span in the server's format: from milliseconds, or Go's "1m30s". */
 export function span(value) {
   return typeof value === "number" ? `${value}ms` : value;
 }

@@ -1,4 +1,4 @@
-// What a cluster promises its tests.
+// The guarantees of a cluster.
 
 import { execFile } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -14,7 +14,7 @@ function clientOf(cluster) {
   return config.makeApiClient(CoreV1Api);
 }
 
-test("snapshots are put back, time is moved, quiet is waited for", async () => {
+test("snapshots are restored, time is advanced, idleness is awaited", async () => {
   const cluster = await Watchkeeper.start();
   const core = clientOf(cluster);
   const namespace = "default";
@@ -43,7 +43,7 @@ test("snapshots are put back, time is moved, quiet is waited for", async () => {
   expect(existsSync(cluster.kubeconfig)).toBe(false);
 });
 
-test("pods run where somebody runs them", async () => {
+test("pods run with the simulator", async () => {
   const cluster = await Watchkeeper.start({ simulator: true });
   const core = clientOf(cluster);
   const pod = { name: "p", namespace: "default" };
@@ -53,12 +53,12 @@ test("pods run where somebody runs them", async () => {
   await cluster.stop();
 });
 
-test("a server that cannot start says why", async () => {
+test("a server that cannot start reports why", async () => {
   await expect(Watchkeeper.start({ args: ["--no-such-flag"] })).rejects.toThrow(/did not start: .*--no-such-flag/s);
   await expect(Watchkeeper.start({ program: "/nowhere/watchkeeper" })).rejects.toThrow(/ENOENT/);
 });
 
-test("a server ends with the process that started it", async () => {
+test("a server stops with the process that started it", async () => {
   const program = `
     import { Watchkeeper } from "watchkeeper";
     import { readFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-// A controller under moved time, faults and a lost answer, with @kubernetes/client-node.
+// A controller with controlled time, faults and a lost answer, with @kubernetes/client-node.
 
 import { CoreV1Api, KubeConfig } from "@kubernetes/client-node";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
@@ -30,7 +30,7 @@ async function change(text) {
   await core.replaceNamespacedConfigMap({ name: "a", namespace, body: { ...found, data: { k: text } } });
 }
 
-test("objects expire when their time has come", async () => {
+test("objects expire after their TTL", async () => {
   await expirer.reconcile();
   expect(await secrets()).toEqual(["a"]);
   await cluster().clock.advance("59m");
@@ -64,16 +64,16 @@ test.each([
   expect(fired.map((fault) => fault.verb)).toEqual(["update"]);
 });
 
-test("a lost answer does not make two", async () => {
+test("a lost answer does not create two objects", async () => {
   await cluster().faults.loseAnswer({ verb: "create", resource: "secrets" });
   await expect(expirer.reconcile()).rejects.toThrow();
-  // It was stored, though nobody was told.
+  // It was stored, though the answer was lost.
   await expirer.reconcile();
   expect(await secrets()).toEqual(["a"]);
   expect(await cluster().writes({ kind: "Secret", verb: "create" })).toHaveLength(1);
 });
 
-test("the second write fails and no other", async () => {
+test("only the second write fails", async () => {
   await cluster().faults.fail(500, { nth: 2, verb: "update", resource: "configmaps" });
   await change("2");
   await expect(change("3")).rejects.toMatchObject({ code: 500 });

@@ -1,5 +1,5 @@
-// A controller to be tested: configmaps with the label `ttl` have a copy of their data in a secret, for so many seconds
-// after they were made. It is written as people write them: with @kubernetes/client-node, and a clock that is given.
+// The controller under test: copies the data of configmaps with the label `ttl` to a secret, and deletes both that many
+// seconds after creation. It is an ordinary controller with @kubernetes/client-node and an injected clock.
 
 import { CoreV1Api } from "@kubernetes/client-node";
 
@@ -9,7 +9,7 @@ export class Expirer {
     this.now = now;
   }
 
-  /** Brings every object to where it should be. Whatever fails is left for the next time. */
+  /** Reconciles every object. A failure is left to the next reconcile. */
   async reconcile() {
     const { items } = await this.core.listConfigMapForAllNamespaces({ labelSelector: "ttl" });
     for (const { metadata, data } of items) {

@@ -1,7 +1,7 @@
-"""A controller to be tested: configmaps with the label ``ttl`` have a copy of their data in a secret, for so many
-seconds after they were made.
+"""The controller under test: copies the data of configmaps with the label ``ttl`` to a secret, and deletes both that many
+seconds after creation.
 
-It is written as people write them: with the ``kubernetes`` package, and a clock that is given.
+It is an ordinary controller with the ``kubernetes`` package and an injected clock.
 """
 
 import base64
@@ -17,7 +17,7 @@ class Expirer:
         self.now = now
 
     def reconcile(self):
-        """Brings every object to where it should be. Whatever fails is left for the next time."""
+        """Reconciles every object. A failure is left to the next reconcile."""
         for config_map in self.core.list_config_map_for_all_namespaces(label_selector="ttl").items:
             ttl = timedelta(seconds=int(config_map.metadata.labels["ttl"]))
             if self.now() >= config_map.metadata.creation_timestamp + ttl:

@@ -1,4 +1,4 @@
-"""What a cluster promises its tests."""
+"""The guarantees of a cluster."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ def names(api):
     return [item.metadata.name for item in client.CoreV1Api(api).list_namespaced_config_map("default").items]
 
 
-def test_a_snapshot_is_put_back(watchkeeper):
+def test_a_snapshot_is_restored(watchkeeper):
     with watchkeeper.api_client() as api:
         create(api, "a")
         snapshot = watchkeeper.snapshot()
@@ -33,13 +33,13 @@ def test_a_snapshot_is_put_back(watchkeeper):
         assert refused.value.code == 404
 
 
-def test_every_test_finds_a_new_cluster(watchkeeper):
+def test_every_test_has_a_reset_cluster(watchkeeper):
     with watchkeeper.api_client() as api:
         assert names(api) == []
         assert watchkeeper.writes() == []
 
 
-def test_time_is_frozen_moved_and_runs_again(watchkeeper):
+def test_time_is_frozen_advanced_and_runs_again(watchkeeper):
     frozen = watchkeeper.clock.freeze()
     assert watchkeeper.clock.now() == frozen
     moved = watchkeeper.clock.advance(90)
@@ -49,19 +49,19 @@ def test_time_is_frozen_moved_and_runs_again(watchkeeper):
     watchkeeper.clock.thaw()
 
 
-def test_quiet_is_waited_for(watchkeeper):
+def test_idleness_is_awaited(watchkeeper):
     watchkeeper.wait_idle(quiet="5ms")
     watchkeeper.compact()
 
 
-def test_a_fault_can_be_taken_back(watchkeeper):
+def test_a_fault_can_be_removed(watchkeeper):
     fault = watchkeeper.faults.add("forbid", times=None, resource="configmaps")
     fault.remove()
     with watchkeeper.api_client() as api:
         create(api, "a")
 
 
-def test_the_description_is_an_openapi_document_and_answers_fit_it(watchkeeper):
+def test_the_openapi_document_describes_the_answers(watchkeeper):
     wire = watchkeeper._running
     document = wire.ask("GET", "openapi.json")
     validate(document)
@@ -74,7 +74,7 @@ def test_the_description_is_an_openapi_document_and_answers_fit_it(watchkeeper):
         Draft202012Validator(schema).validate(wire.ask("GET", path))
 
 
-def test_pods_run_where_somebody_runs_them():
+def test_pods_run_with_the_simulator():
     with Watchkeeper(simulator=True) as cluster, cluster.api_client() as api:
         spec = client.V1PodSpec(containers=[client.V1Container(name="c", image="i")])
         core = client.CoreV1Api(api)
@@ -83,7 +83,7 @@ def test_pods_run_where_somebody_runs_them():
             cluster.clock.advance(1)
 
 
-def test_a_server_ends_with_the_process_that_started_it():
+def test_a_server_stops_with_the_process_that_started_it():
     program = (
         "import os, watchkeeper\n"
         "cluster = watchkeeper.Watchkeeper().start()\n"
@@ -92,7 +92,7 @@ def test_a_server_ends_with_the_process_that_started_it():
     )
     killed = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert killed.returncode == -9
-    # The pipe to its standard output is inherited by nobody else, so it has ended when `run` returned or ends soon.
+    # Nothing else inherits its standard output, so it has ended when `run` returns, or ends soon.
     server = int(killed.stdout)
     while _runs(server):
         pass
@@ -106,6 +106,6 @@ def _runs(process):
         return False
 
 
-def test_a_server_that_cannot_start_says_why():
+def test_a_server_that_cannot_start_reports_why():
     with pytest.raises(RuntimeError, match="did not start: .*--no-such-flag"):
         Watchkeeper(arguments=["--no-such-flag"]).start()

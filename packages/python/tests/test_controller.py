@@ -1,4 +1,4 @@
-"""A controller under moved time, faults and a lost answer, with the ``kubernetes`` package."""
+"""A controller with controlled time, faults and a lost answer, with the ``kubernetes`` package."""
 
 import pytest
 import urllib3
@@ -10,7 +10,7 @@ from kubernetes.client.exceptions import ApiException
 @pytest.fixture
 def api(watchkeeper):
     with watchkeeper.api_client() as api:
-        # The test wants to see what goes wrong; this package would send a lost request again by itself.
+        # The test wants to see the failure; by default this package retries a lost request.
         api.rest_client.pool_manager.connection_pool_kw["retries"] = False
         yield api
 
@@ -35,7 +35,7 @@ def secrets(core):
     return [secret.metadata.name for secret in core.list_namespaced_secret("default").items]
 
 
-def test_objects_expire_when_their_time_has_come(watchkeeper, core, expirer, config_map):
+def test_objects_expire_after_their_ttl(watchkeeper, core, expirer, config_map):
     expirer.reconcile()
     assert secrets(core) == ["a"]
     watchkeeper.clock.advance("59m")
@@ -56,7 +56,7 @@ def test_the_second_reconcile_writes_nothing(watchkeeper, expirer, config_map):
 
 
 @pytest.mark.parametrize("code, reason", [(409, "Conflict"), (500, "InternalError")])
-def test_what_fails_is_made_good_by_the_next_reconcile(watchkeeper, core, expirer, config_map, code, reason):
+def test_the_next_reconcile_recovers_from_a_failure(watchkeeper, core, expirer, config_map, code, reason):
     expirer.reconcile()
     core.patch_namespaced_config_map("a", "default", {"data": {"k": "2"}})
     watchkeeper.faults.fail(code, reason, verb="patch", resource="secrets")
@@ -68,17 +68,17 @@ def test_what_fails_is_made_good_by_the_next_reconcile(watchkeeper, core, expire
     assert [fault["verb"] for fault in watchkeeper.faults.fired()] == ["patch"]
 
 
-def test_a_lost_answer_does_not_make_two(watchkeeper, core, expirer, config_map):
+def test_a_lost_answer_does_not_create_two_objects(watchkeeper, core, expirer, config_map):
     watchkeeper.faults.lose_answer(verb="create", resource="secrets")
     with pytest.raises(urllib3.exceptions.HTTPError):
         expirer.reconcile()
-    # It was stored, though nobody was told.
+    # It was stored, though the answer was lost.
     expirer.reconcile()
     assert secrets(core) == ["a"]
     assert len(watchkeeper.writes(kind="Secret", verb="create")) == 1
 
 
-def test_the_second_write_fails_and_no_other(watchkeeper, core, config_map):
+def test_only_the_second_write_fails(watchkeeper, core, config_map):
     watchkeeper.faults.fail(500, nth=2, verb="patch", resource="configmaps")
     patch = lambda: core.patch_namespaced_config_map("a", "default", {"data": {"k": "2"}})
     patch()

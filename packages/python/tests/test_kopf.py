@@ -1,4 +1,4 @@
-"""An operator written with kopf, run as its users run it, under faults and moved time."""
+"""An operator written with kopf, run as its users run it, with faults and controlled time."""
 
 import asyncio
 import logging
@@ -42,7 +42,7 @@ CRD = {
 
 
 def operator(cluster, api):
-    """Every note has its text in a configmap of the same name, and goes when its time has come."""
+    """Copies the text of every note to a configmap of the same name, and deletes expired notes."""
     registry = kopf.OperatorRegistry()
     core, notes = client.CoreV1Api(api), client.CustomObjectsApi(api)
 
@@ -53,7 +53,7 @@ def operator(cluster, api):
     @kopf.on.startup(registry=registry)
     def configure(settings, **_):
         settings.posting.enabled = False
-        # A timer that ends its own object is still running when kopf hears of that; it looks again after a minute otherwise.
+        # A timer that deletes its own object is still running when kopf sees that; by default kopf checks again after a minute.
         settings.background.cancellation_polling = 0.1
 
     @kopf.on.create("example.com", "v1", "notes", registry=registry, backoff=0.1)
@@ -82,7 +82,7 @@ def operator(cluster, api):
 
 
 class Running:
-    """An operator in a thread of its own."""
+    """An operator in its own thread."""
 
     def __init__(self, registry):
         self.stop_flag = threading.Event()
@@ -139,21 +139,21 @@ def text_of(api):
         return None
 
 
-def test_an_operator_makes_good_what_failed_and_rests_then(watchkeeper, api):
+def test_an_operator_retries_a_failure_and_then_writes_nothing(watchkeeper, api):
     watchkeeper.faults.fail(500, verb="create", resource="configmaps")
     with Running(operator(watchkeeper, api)):
         create_note(api, "hello")
         until(watchkeeper, lambda: text_of(api) == "hello")
         assert len(watchkeeper.faults.fired()) == 1
         watchkeeper.wait_idle(quiet=0.5)
-    # Another one finds everything as it should be.
+    # A second operator has nothing to change.
     watchkeeper.clear_writes()
     with Running(operator(watchkeeper, api)):
         watchkeeper.wait_idle(quiet=0.5)
     assert watchkeeper.writes(kind="ConfigMap") == []
 
 
-def test_an_operator_that_is_not_told_of_its_write_makes_one_object(watchkeeper, api):
+def test_an_operator_with_a_lost_answer_creates_one_object(watchkeeper, api):
     watchkeeper.faults.lose_answer(verb="create", resource="configmaps")
     with Running(operator(watchkeeper, api)):
         create_note(api, "hello")
@@ -162,7 +162,7 @@ def test_an_operator_that_is_not_told_of_its_write_makes_one_object(watchkeeper,
     assert len(watchkeeper.writes(kind="ConfigMap", verb="create")) == 1
 
 
-def test_an_operator_ends_what_has_had_its_time(watchkeeper, api):
+def test_an_operator_deletes_expired_notes(watchkeeper, api):
     with Running(operator(watchkeeper, api)):
         create_note(api, "hello", ttlSeconds=3600)
         until(watchkeeper, lambda: text_of(api) == "hello")

@@ -7,7 +7,7 @@ use watchkeeper::server::{Action, Cut, RequestMatch, Rule, Verb};
 use crate::world::{OPERATOR, World};
 
 #[tokio::test]
-async fn answers_that_are_lost_do_no_harm() {
+async fn lost_answers_do_no_harm() {
     let world = World::paused().await;
     let lost = Rule {
         probability: 0.3,
@@ -38,7 +38,7 @@ async fn answers_that_are_lost_do_no_harm() {
 }
 
 #[tokio::test]
-async fn a_website_stays_until_its_domain_can_be_given_back() {
+async fn a_website_stays_until_its_domain_is_released() {
     let world = World::paused().await;
     let operator = world.operator();
     world.create("home", "example.org").await;
@@ -72,7 +72,7 @@ async fn a_website_stays_until_its_domain_can_be_given_back() {
 }
 
 #[tokio::test]
-async fn a_store_that_takes_no_writes_is_waited_for() {
+async fn a_read_only_store_is_retried() {
     let world = World::paused().await;
     let operator = world.operator();
     world.settle().await;
@@ -80,7 +80,7 @@ async fn a_store_that_takes_no_writes_is_waited_for() {
     let read_only = world.cluster.faults().inject(read_only).unwrap();
     world.create("home", "example.org").await;
     world.settle().await;
-    assert_eq!(world.ready("home").await, "", "nothing is claimed that is not so");
+    assert_eq!(world.ready("home").await, "", "no status without the claim");
     world.cluster.faults().remove(read_only);
     world.cluster.advance(Duration::from_secs(60)).await;
     assert_eq!(world.ready("home").await, "True Serving");

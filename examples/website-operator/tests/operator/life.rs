@@ -1,4 +1,4 @@
-//! A website from its creation to its end.
+//! The life cycle of a website.
 
 use expect_test::expect;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -9,7 +9,7 @@ use watchkeeper::prelude::*;
 use crate::world::{OPERATOR, World};
 
 #[tokio::test]
-async fn a_website_is_published_with_all_that_belongs_to_it() {
+async fn a_website_is_published_with_its_children() {
     let world = World::paused().await;
     let operator = world.operator();
     let home = world.create("home", "example.org").await;
@@ -51,7 +51,7 @@ async fn a_website_is_published_with_all_that_belongs_to_it() {
 }
 
 #[tokio::test]
-async fn an_operator_that_starts_again_writes_nothing() {
+async fn a_restarted_operator_writes_nothing() {
     let world = World::paused().await;
     let first = world.operator();
     world.create("home", "example.org").await;
@@ -69,7 +69,7 @@ async fn an_operator_that_starts_again_writes_nothing() {
 }
 
 #[tokio::test]
-async fn what_somebody_deletes_or_changes_is_put_right() {
+async fn deleted_or_changed_children_are_restored() {
     let world = World::paused().await;
     let operator = world.operator();
     world.create("home", "example.org").await;
@@ -91,7 +91,7 @@ async fn what_somebody_deletes_or_changes_is_put_right() {
 }
 
 #[tokio::test]
-async fn a_deleted_website_gives_its_domain_back_and_leaves_nothing() {
+async fn a_deleted_website_releases_its_domain_and_children() {
     let world = World::paused().await;
     let operator = world.operator();
     world.create("home", "example.org").await;

@@ -7,7 +7,7 @@ use website_operator::LOOK_AGAIN;
 use crate::world::World;
 
 #[tokio::test]
-async fn a_domain_that_becomes_free_goes_to_the_website_that_waits() {
+async fn a_released_domain_goes_to_the_waiting_website() {
     let world = World::paused().await;
     let operator = world.operator();
     world.create("first", "example.org").await;
@@ -35,7 +35,7 @@ async fn a_domain_that_becomes_free_goes_to_the_website_that_waits() {
 }
 
 #[tokio::test]
-async fn a_standby_takes_over_when_the_lease_of_the_dead_has_expired() {
+async fn a_standby_takes_over_when_the_lease_has_expired() {
     let world = World::paused().await;
     let leader = world.operator();
     world.settle().await;
@@ -51,7 +51,7 @@ async fn a_standby_takes_over_when_the_lease_of_the_dead_has_expired() {
 }
 
 #[tokio::test]
-async fn a_standby_takes_over_at_once_from_one_that_leaves() {
+async fn a_standby_takes_over_at_once_after_a_shutdown() {
     let world = World::paused().await;
     let leader = world.operator();
     world.settle().await;

@@ -15,7 +15,7 @@ use crate::world::{Process, World, socket, website};
 const SOON: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn writes_are_corrected_and_refused_before_they_are_stored() {
+async fn writes_are_defaulted_and_validated_before_they_are_stored() {
     let world = World::start(false).await;
     let ((webhooks, webhooks_at), (probes, probes_at), (metrics, metrics_at)) =
         (socket(), socket(), socket());

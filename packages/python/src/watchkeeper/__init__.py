@@ -1,4 +1,4 @@
-"""A Kubernetes API server for tests, with a clock that can be moved and faults on demand.
+"""A Kubernetes API server for tests, with a controllable clock and fault injection.
 
 >>> from watchkeeper import Watchkeeper
 >>> with Watchkeeper() as cluster:
@@ -6,8 +6,8 @@
 ...     cluster.writes()
 []
 
-The server is a process of its own and ends with this one, however that ends. Nothing here is needed to talk to it but a
-kubeconfig; what is here drives it.
+The server is a separate process and stops with this one, even if that is killed. Clients need only its kubeconfig; this
+package controls it.
 """
 
 from ._drive import Clock, Fault, Faults, Refused, Snapshot, Write

@@ -1,6 +1,6 @@
-"""Driving a server: its clock, faults, snapshots and log of writes, by way of ``/testing/v1/``.
+"""Controls a server's clock, faults, snapshots and log of writes through the testing API.
 
-What can be asked for is described by the server itself: ``GET /testing/v1/openapi.json``.
+The server describes that API: ``GET /testing/v1/openapi.json``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Span = Union[float, timedelta, str]
 
 
 def span(value: Span) -> str:
-    """A span of time as the server reads it."""
+    """A span in the server's format."""
     if isinstance(value, str):
         return value
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
@@ -26,7 +26,7 @@ def span(value: Span) -> str:
 
 
 class Refused(Exception):
-    """The server did not do what was asked for."""
+    """An error answer of the server."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -35,18 +35,18 @@ class Refused(Exception):
 
 
 class Wire:
-    """The way to a server, as its administrator."""
+    """An administrator's connection to a server."""
 
     def __init__(self, url: str, token: str, ca_file: str) -> None:
         self.url, self.token, self.ca_file = url, token, ca_file
         self._tls = ssl.create_default_context(cafile=ca_file)
-        # Proxies of the environment are for other servers.
+        # The server is local: proxies of the environment do not apply.
         self._opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._tls)
         )
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Asks for something below ``/testing/v1/``; returns the answer, read."""
+        """Sends a request below ``/testing/v1/`` and returns the decoded answer."""
         request = urllib.request.Request(f"{self.url}/testing/v1/{path}", method=method)
         request.add_header("Authorization", f"Bearer {self.token}")
         data = b"" if body is None else json.dumps(body).encode()
@@ -67,21 +67,21 @@ def _message(body: bytes) -> str:
 
 
 class Clock:
-    """The time of a server: it runs as everyone's until it is frozen, and can be moved forward at any time."""
+    """The server's clock. It runs normally until it is frozen, and can be advanced at any time."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
 
     def now(self) -> datetime:
-        """What time it is there."""
+        """The current time of the server."""
         return _time(self._wire.ask("GET", "clock"))
 
     def advance(self, by: Span) -> datetime:
-        """Moves it forward: what is due meanwhile happens."""
+        """Moves it forward; timers on the way fire."""
         return _time(self._wire.ask("POST", "clock", {"advance": span(by)}))
 
     def freeze(self) -> datetime:
-        """Stops it: from now on it moves by ``advance`` alone."""
+        """Stops it; only ``advance`` moves it."""
         return _time(self._wire.ask("POST", "clock", {"frozen": True}))
 
     def thaw(self) -> datetime:
@@ -94,7 +94,7 @@ def _time(clock: dict[str, Any]) -> datetime:
 
 
 class Faults:
-    """What goes wrong on purpose."""
+    """Fault injection."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -109,11 +109,11 @@ class Faults:
         seed: int = 0,
         **request: str,
     ) -> Fault:
-        """Plans a fault for requests that match: ``user``, ``user_agent``, ``verb``, ``group``, ``resource``,
-        ``subresource``, ``namespace``, ``name``. It happens to the ``nth`` of them and to those that follow, so many
-        ``times``; None is always.
+        """Adds a fault for requests that match: ``user``, ``user_agent``, ``verb``, ``group``, ``resource``,
+        ``subresource``, ``namespace``, ``name``. It affects the ``nth`` matching request and those after it, up to
+        ``times`` in total; None is unlimited.
 
-        Actions are as in the server's description: ``"forbid"``, ``{"delay": "2s"}``, ``{"cut": "beforeAnswer"}``.
+        Actions are those of the testing API: ``"forbid"``, ``{"delay": "2s"}``, ``{"cut": "beforeAnswer"}``.
         """
         rule = {
             "request": {_camel(name): value for name, value in request.items()},
@@ -126,22 +126,22 @@ class Faults:
         return Fault(self._wire, self._wire.ask("POST", "faults", rule)["id"])
 
     def fail(self, code: int, reason: str = "", message: str = "on purpose", **rule: Any) -> Fault:
-        """Requests are answered with an error instead of being handled: ``fail(409, "Conflict", verb="update")``."""
+        """Answers requests with an error instead of handling them: ``fail(409, "Conflict", verb="update")``."""
         status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
         status |= {"code": code, "reason": reason, "message": message}
         return self.add({"fail": status}, **rule)
 
     def lose_answer(self, **rule: Any) -> Fault:
-        """Requests are handled, writes are stored, and the connection breaks before the answer."""
+        """Handles and stores requests, and breaks the connection before the answer."""
         return self.add({"cut": "beforeAnswer"}, **rule)
 
     def fired(self) -> list[dict[str, Any]]:
-        """The faults that have happened, in order."""
+        """The faults that have fired, in order."""
         found: list[dict[str, Any]] = self._wire.ask("GET", "fired")
         return found
 
     def clear(self) -> None:
-        """Takes all faults back."""
+        """Removes all faults."""
         self._wire.ask("DELETE", "faults")
 
 
@@ -152,35 +152,35 @@ def _camel(name: str) -> str:
 
 @dataclass(frozen=True)
 class Fault:
-    """A planned fault."""
+    """An injected fault."""
 
     _wire: Wire
     id: int
 
     def remove(self) -> None:
-        """Takes it back."""
+        """Removes it."""
         self._wire.ask("DELETE", f"faults/{self.id}")
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All objects as they were."""
+    """A saved state of all objects."""
 
     _wire: Wire
     id: int
 
     def restore(self) -> None:
-        """Puts them back; watches see the difference."""
+        """Restores the saved state; watches see the difference."""
         self._wire.ask("POST", f"snapshots/{self.id}")
 
     def forget(self) -> None:
-        """Forgets them."""
+        """Deletes the snapshot."""
         self._wire.ask("DELETE", f"snapshots/{self.id}")
 
 
 @dataclass(frozen=True)
 class Write:
-    """A write, and what became of the object."""
+    """A write with its outcome."""
 
     at: str
     user: str
@@ -196,12 +196,12 @@ class Write:
 
     @classmethod
     def read(cls, answer: dict[str, Any]) -> Write:
-        """A write as the server tells it."""
+        """Reads a write from the server's JSON."""
         known = {field.name for field in fields(cls)}
         named = {"user_agent": answer["userAgent"], **answer}
         return cls(**{name: value for name, value in named.items() if name in known})
 
     @property
     def changed(self) -> bool:
-        """False if the object is as it was: a write that was not needed."""
+        """False if the write did not change the object."""
         return self.outcome != "unchanged"

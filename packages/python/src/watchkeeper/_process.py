@@ -1,4 +1,4 @@
-"""A server as a process: started, reached and ended."""
+"""The server process: start, connect, stop."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ._drive import Clock, Faults, Snapshot, Span, Wire, Write, span
 if TYPE_CHECKING:
     import kubernetes.client
 
-#: How long a server may take to end before it is killed, in seconds.
+#: The time a server has to stop before it is killed, in seconds.
 PATIENCE = 15.0
 
 
 class Watchkeeper:
-    """A cluster of one's own. As a context manager it is started and stopped; nothing of it stays behind.
+    """A server for tests. As a context manager it is started, and then stopped with its files deleted.
 
-    ``simulator`` lets nodes and controllers live in it, so that pods run and deployments are rolled out; without it the
-    API server is alone, as in envtest. ``arguments`` are further ones of ``watchkeeper up``.
+    ``simulator`` adds simulated nodes and controllers, so that pods run and deployments are rolled out; without it there
+    is only the API server, as in envtest. ``arguments`` are further arguments of ``watchkeeper up``.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Watchkeeper:
         command = [self._program or _program.find(), "up", "--testing", "--end-with-stdin"]
         command += ["--listen", "127.0.0.1:0", "--kubeconfig", str(kubeconfig), *self._arguments]
         with open(log, "w") as errors:
-            # The server reads its standard input until it ends: with this process, at the latest.
+            # The server stops when its standard input ends, at the latest with this process.
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
             )
@@ -69,7 +69,7 @@ class Watchkeeper:
         self._wire = Wire(_field(text, "server"), _field(text, "token"), str(authority))
 
     def stop(self) -> None:
-        """Ends the server, if it runs."""
+        """Stops the server, if it is running."""
         process, self._process, self._wire = self._process, None, None
         if process is not None:
             assert process.stdin is not None and process.stdout is not None
@@ -98,7 +98,7 @@ class Watchkeeper:
 
     @property
     def url(self) -> str:
-        """Where the server is."""
+        """The URL of the server."""
         return self._running.url
 
     @property
@@ -108,12 +108,12 @@ class Watchkeeper:
 
     @property
     def ca_file(self) -> str:
-        """The certificate to trust, as a file."""
+        """The path of the server's CA certificate."""
         return self._running.ca_file
 
     @property
     def kubeconfig(self) -> str:
-        """The administrator's kubeconfig, as a file."""
+        """The path of the administrator's kubeconfig."""
         return str(Path(self._running.ca_file).with_name("kubeconfig"))
 
     def api_client(self) -> kubernetes.client.ApiClient:
@@ -125,37 +125,37 @@ class Watchkeeper:
 
     @property
     def clock(self) -> Clock:
-        """The time of the server."""
+        """The server's clock."""
         return Clock(self._running)
 
     @property
     def faults(self) -> Faults:
-        """What goes wrong on purpose."""
+        """Fault injection."""
         return Faults(self._running)
 
     def writes(self, **where: Any) -> list[Write]:
-        """Who has written what, in order; ``writes(kind="Pod", verb="create")`` has those alone."""
+        """The log of writes, optionally filtered: ``writes(kind="Pod", verb="create")``."""
         found = [Write.read(write) for write in self._running.ask("GET", "writes")]
         return [write for write in found if all(getattr(write, name) == value for name, value in where.items())]
 
     def clear_writes(self) -> None:
-        """Begins the log of writes anew."""
+        """Clears the log of writes."""
         self._running.ask("DELETE", "writes")
 
     def wait_idle(self, quiet: Span = 0.05, timeout: Span = 30) -> None:
-        """Waits until no request is open and nothing happens for ``quiet``; watches may stay open. That is real time."""
+        """Waits until there is no open request and no activity for ``quiet``, in real time. Open watches do not count."""
         self._running.ask("POST", "idle", {"quiet": span(quiet), "timeout": span(timeout)})
 
     def snapshot(self) -> Snapshot:
-        """Keeps all objects as they are now."""
+        """Saves the current state of all objects."""
         return Snapshot(self._running, self._running.ask("POST", "snapshots")["id"])
 
     def reset(self) -> None:
-        """Puts back what the server began with. Faults, their record and the log of writes begin anew; time does not."""
+        """Restores the initial objects, removes all faults, and clears the records of faults and writes. The clock stays."""
         self._running.ask("POST", "reset")
 
     def compact(self) -> None:
-        """Forgets all history: a watch from an older version is told 410."""
+        """Drops all history: a watch from an older version gets 410 Gone."""
         self._running.ask("POST", "compact")
 
 

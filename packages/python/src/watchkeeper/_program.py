@@ -1,16 +1,16 @@
-"""Where the program is."""
+"""Finds the program."""
 
 import os
 import shutil
 import sysconfig
 from pathlib import Path
 
-#: Names another program than the one that came with this package.
+#: The variable with the path of another program than the one in this package.
 VARIABLE = "WATCHKEEPER_PROGRAM"
 
 
 def find() -> str:
-    """The program that is named by $WATCHKEEPER_PROGRAM, came with this package, or is on the PATH, in this order."""
+    """The program: $WATCHKEEPER_PROGRAM, the one in this package, or the one on the PATH, in this order."""
     named = os.environ.get(VARIABLE)
     if named:
         return named
@@ -18,5 +18,5 @@ def find() -> str:
     carried = Path(sysconfig.get_path("scripts")) / name
     found = str(carried) if carried.exists() else shutil.which(name)
     if found is None:
-        raise FileNotFoundError(f"there is no {name}: install this package's wheel, or set {VARIABLE}")
+        raise FileNotFoundError(f"{name} was not found: install this package's wheel, or set {VARIABLE}")
     return found

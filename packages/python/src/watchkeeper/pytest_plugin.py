@@ -1,6 +1,6 @@
-"""Fixtures: ``watchkeeper`` is a cluster that each test finds as new; one server serves all tests of a run.
+"""Fixtures: ``watchkeeper`` is a cluster that is reset after each test; one server is used for all tests of a run.
 
-A project that wants another server overrides ``watchkeeper_server`` in its ``conftest.py``.
+To use another server, override ``watchkeeper_server`` in its ``conftest.py``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def watchkeeper_server() -> Iterator[Watchkeeper]:
 
 @pytest.fixture
 def watchkeeper(watchkeeper_server: Watchkeeper) -> Iterator[Watchkeeper]:
-    """The server, with no objects but those of every cluster, no faults, and time that runs."""
+    """The server with only its initial objects, no faults, and a running clock."""
     yield watchkeeper_server
     watchkeeper_server.clock.thaw()
     watchkeeper_server.reset()
