@@ -1,8 +1,8 @@
-//! What writing a recording costs at 1,000 events a second: `cargo run --release -p watchkeeper-recording --example
-//! recording_cost`.
+//! Measures the cost of writing a recording at 1,000 events a second: `cargo run --release -p watchkeeper-recording
+//! --example recording_cost`.
 //!
-//! Events are updates of the status of pods of some 4 KB, made before the clock starts, so that the CPU time is the
-//! writer's own: deltas, compression, a flush twice a second, and the disk.
+//! Events are status updates of pods of about 4 KB. They are created before the clock starts, so that the CPU time is
+//! the writer's own: deltas, compression, two flushes a second, and the disk.
 #![allow(clippy::print_stdout)]
 
 use std::sync::Arc;
@@ -51,7 +51,7 @@ fn cpu_seconds() -> f64 {
     let fields = stat.rsplit(')').next().unwrap_or_default();
     let ticks = fields.split_whitespace().skip(11).take(2);
     let ticks: u64 = ticks.filter_map(|field| field.parse::<u64>().ok()).sum();
-    // A hundred a second, wherever Linux runs.
+    // Linux counts in hundredths of a second.
     ticks as f64 / 100.0
 }
 

@@ -1,7 +1,7 @@
-//! What changed between two states of an object, field by field, as people name fields.
+//! The difference between two states of an object, field by field.
 //!
-//! Lists whose items have keys are compared by key, not by place: `spec.containers[name=web].image`. The keys are the
-//! schema's, for built-in kinds; items of a custom kind are told apart by `name`, `type` or the like if all have one.
+//! Lists whose items have keys are compared by key, not by index: `spec.containers[name=web].image`. For built-in kinds
+//! the keys come from the schema; for custom kinds, `name`, `type` or the like is used if every item has one.
 //!
 //! ```
 //! use serde_json::json;
@@ -19,37 +19,37 @@ use serde_json::{Map, Value};
 use watchkeeper_meta::GroupVersionKind;
 use watchkeeper_wire::schema::{Field, ListType, Schema, Shape, TypeId};
 
-/// What tells the items of a list apart where no schema says so, in the order they are tried.
+/// Keys of list items tried if there is no schema, in this order.
 const GUESSED_KEYS: [&str; 5] = ["name", "type", "key", "uid", "ip"];
 
-/// A field that differs.
+/// A changed field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Where.
+    /// The path of the field.
     pub path: FieldPath,
-    /// What was there; `None` if nothing.
+    /// The old value; `None` if there was none.
     pub old: Option<Value>,
-    /// What is there now; `None` if nothing.
+    /// The new value; `None` if there is none.
     pub new: Option<Value>,
 }
 
-/// The way from an object to a field in it.
+/// The path of a field in an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FieldPath(Vec<PathStep>);
 
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PathStep {
-    /// Into a field of an object.
+    /// A field of an object.
     Field(String),
-    /// To the item of a list that has these keys.
+    /// The list item with these keys.
     Item(Vec<(String, Value)>),
-    /// To the item at this place.
+    /// The list item at this index.
     Index(usize),
 }
 
-/// The fields that differ between two states of an object of a kind, in the order of their names. A part that is there
-/// in one state only is one change.
+/// The fields that differ between two states of an object, sorted by name. A subtree that exists in only one state is
+/// one change.
 pub fn changes(kind: &GroupVersionKind, old: &Value, new: &Value) -> Vec<Change> {
     let schema = Schema::builtin();
     let place = match schema.kind(&kind.api_version(), &kind.kind) {
@@ -67,7 +67,7 @@ impl FieldPath {
         &self.0
     }
 
-    /// The field it ends with; empty if it ends with an item.
+    /// The last field; empty if the path ends with an item.
     pub fn last_field(&self) -> &str {
         match self.0.last() {
             Some(PathStep::Field(name)) => name,
@@ -75,7 +75,7 @@ impl FieldPath {
         }
     }
 
-    /// True if the path begins with these fields.
+    /// True if the path starts with these fields.
     pub fn starts_with(&self, fields: &[&str]) -> bool {
         let mut steps = self.0.iter();
         let mut fields = fields.iter();
@@ -115,7 +115,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// What the schema says of a place.
+/// A position in the schema.
 #[derive(Clone, Copy)]
 enum Place<'s> {
     Struct(&'s Schema, TypeId),
@@ -152,7 +152,7 @@ impl<'s> Place<'s> {
         }
     }
 
-    /// The keys that tell the items of a list apart, if the schema has some.
+    /// The keys of list items in the schema; empty if there are none.
     fn keys(self) -> Vec<&'s str> {
         match self {
             Self::Field(_, field) if field.list_type == Some(ListType::Map) => {
@@ -228,7 +228,8 @@ impl Walk {
         });
     }
 
-    /// The order of the old list, then what is new. An order that changes alone is no change of a list with keys.
+    /// Compares items in the order of the old list, then new ones. A different order alone is not a change of a list
+    /// with keys.
     fn keyed_items(&mut self, place: Place<'_>, keys: &[&str], old: &[Value], new: &[Value]) {
         for item in old {
             let step = PathStep::Item(key_of(item, keys));
@@ -255,7 +256,7 @@ fn is_same(one: &Value, other: &Value, keys: &[&str]) -> bool {
     keys.iter().all(|key| one.get(key) == other.get(key))
 }
 
-/// True if all items have a first key and no two have the same ones.
+/// True if all items have the first key, and no two have the same keys.
 fn keyed(items: &[Value], keys: &[&str]) -> bool {
     let has_key = |item: &Value| keys.iter().any(|key| item.get(key).is_some());
     !keys.is_empty()

@@ -1,7 +1,7 @@
-//! One version of an object as its difference from the version before.
+//! Delta encoding of an object's version against the previous one.
 //!
-//! An update changes a few of an object's thousands of bytes: a version, a time, a number in the status. A delta lists
-//! what to insert and what to copy from the old bytes:
+//! An update changes a few of an object's thousands of bytes: a version, a time, a number in the status. A delta is a
+//! list of insertions and of copies from the old bytes:
 //!
 //! ```text
 //! old    {"metadata":{"resourceVersion":"7"},"data":{"a":"1"}}
@@ -15,19 +15,20 @@
 /// The shortest match worth a copy.
 const MIN_RUN: usize = 8;
 
-/// How far a replacement of the same length is looked for: a timestamp, a uid.
+/// The longest replacement of the same length that is tried: a timestamp, a uid.
 const LOOK_AHEAD: usize = 48;
 
-/// Old bytes are indexed at every so many places. A match of `MIN_RUN + INDEX_STEP - 1` bytes is always found.
+/// The distance between indexed positions of the old bytes. A match of `MIN_RUN + INDEX_STEP - 1` bytes is always
+/// found.
 const INDEX_STEP: usize = 4;
 
 /// Slots of the index; a power of two.
 const INDEX_SLOTS: usize = 4096;
 
-/// The largest object a delta may make. Servers refuse objects beyond 3 MiB.
+/// The largest object a delta may produce. Servers reject objects beyond 3 MiB.
 pub(crate) const MAX_OBJECT_BYTES: usize = 16 << 20;
 
-/// A delta that cannot belong to these old bytes.
+/// A delta that does not fit the old bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DeltaError {
     #[error("the delta ends in the middle")]
@@ -38,11 +39,11 @@ pub(crate) enum DeltaError {
     TooLarge,
 }
 
-/// Writes how `new` comes from `old`.
+/// Encodes `new` as a delta against `old`.
 pub(crate) fn encode(old: &[u8], new: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut index = None;
-    // Where we are in new and in old, and what was written so far of each.
+    // The positions in new and in old, and what was written so far of each.
     let (mut at, mut from) = (0, 0);
     let (mut written, mut copied) = (0, 0);
     while at < new.len() {
@@ -73,7 +74,7 @@ pub(crate) fn encode(old: &[u8], new: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Makes the new bytes of the old ones and a delta.
+/// Decodes a delta against the old bytes.
 pub(crate) fn decode(old: &[u8], mut delta: &[u8]) -> Result<Vec<u8>, DeltaError> {
     let (mut new, mut copied) = (Vec::with_capacity(old.len()), 0_i64);
     while !delta.is_empty() {
@@ -97,7 +98,7 @@ pub(crate) fn decode(old: &[u8], mut delta: &[u8]) -> Result<Vec<u8>, DeltaError
     Ok(new)
 }
 
-/// How many bytes two texts have in common at their fronts.
+/// The length of the common prefix.
 fn common(one: &[u8], other: &[u8]) -> usize {
     let length = one.len().min(other.len());
     let (mut words, mut others) = (one[..length].chunks_exact(16), other[..length].chunks_exact(16));
@@ -115,7 +116,7 @@ fn replacement(new: &[u8], old: &[u8]) -> Option<usize> {
         .find(|&skip| new[skip..skip + MIN_RUN] == old[skip..skip + MIN_RUN])
 }
 
-/// Where in the old bytes eight bytes may be found. Of two places with one slot, the later is kept.
+/// Maps eight bytes to a position in the old bytes. Of two positions with one slot, the later one wins.
 struct Index(Vec<u32>);
 
 impl Index {
@@ -127,7 +128,7 @@ impl Index {
         Self(slots)
     }
 
-    /// The first place in new, not before `at`, that old has too, and where.
+    /// The first position in `new`, from `at` on, whose bytes occur in `old`, and their position there.
     fn find(&self, old: &[u8], new: &[u8], at: usize) -> Option<(usize, usize)> {
         let windows = new[at..].windows(MIN_RUN).enumerate();
         windows.into_iter().find_map(|(skip, window)| {

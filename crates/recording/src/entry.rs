@@ -1,4 +1,4 @@
-//! What a recording tells: entries, each of one stream at one time.
+//! The entries of a recording. Each belongs to one stream and has a time.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,14 +10,14 @@ use watchkeeper_wire::Object;
 
 use crate::record::StreamRecord;
 
-/// The cluster that a recording is about.
+/// The recorded cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterIdentity {
-    /// What tells the cluster from all others: the uid of the namespace `kube-system`. `None` if it may not be read.
+    /// The cluster's identity: the uid of the namespace `kube-system`. `None` if it may not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// What the server calls its version: `v1.37.0`.
+    /// The server's version: `v1.37.0`.
     pub server_version: String,
 }
 
@@ -25,90 +25,90 @@ pub struct ClusterIdentity {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Header {
-    /// The cluster that is recorded.
+    /// The recorded cluster.
     pub cluster: ClusterIdentity,
-    /// When the segment begins.
+    /// The start time of the segment.
     pub began: Time,
     /// The number of the segment, from 1.
     pub segment: u32,
-    /// The field paths that were masked before anything was written.
+    /// The field paths that were masked before writing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub redacted: Vec<String>,
 }
 
-/// The objects of one resource that one list and watch shows.
+/// The objects of one list and watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// What tells it from the other streams of the recording.
+    /// The unique name within the recording.
     pub name: Arc<str>,
-    /// What it lists and watches.
+    /// The listed and watched resource.
     pub resource: Resource,
-    /// In this namespace; empty for all, and for cluster-scoped resources.
+    /// The namespace; empty for all, and for cluster-scoped resources.
     pub namespace: String,
-    /// With these labels; empty for all.
+    /// The label selector; empty for all.
     pub labels: String,
-    /// With these fields; empty for all.
+    /// The field selector; empty for all.
     pub fields: String,
     kind: Arc<GroupVersionKind>,
 }
 
-/// One thing that happened.
+/// One entry of a recording.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// When the recorder heard of it. Times never go back within a recording.
+    /// The time at which the recorder received it. Times never go back within a recording.
     pub time: Time,
-    /// The version at which it happened, if that is a number. Of an inferred end, the earliest it
-    /// can have been.
+    /// The version at which it happened, if it is a number. For an inferred deletion, the earliest possible one.
     pub revision: Option<u64>,
-    /// In which stream.
+    /// The stream.
     pub stream: Arc<Stream>,
-    /// What it was.
+    /// The content.
     pub what: What,
 }
 
-/// What happened in a stream.
+/// The content of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// The stream is followed from here on.
+    /// The recorder starts to follow the stream.
     Began,
-    /// The object was there when the stream began to be followed.
+    /// The object existed when the recorder started to follow the stream.
     Listed(Object),
-    /// The object came to be, or began to match the selectors.
+    /// The object was created, or started to match the selectors.
     Added(Object),
-    /// The object changed.
+    /// The object was updated.
     Modified {
-        /// Its new state.
+        /// The new state.
         object: Object,
-        /// Its state before.
+        /// The previous state.
         previous: Object,
     },
-    /// The object is gone, or matches no longer.
+    /// The object was deleted, or no longer matches.
     Deleted {
-        /// Its last state: the server's word, or the last one known if the end is inferred.
+        /// The last state: from the server, or the last known one if the deletion is inferred.
         last: Object,
-        /// True if the end was not seen: a list after a gap does not have the object.
+        /// True if the deletion was not seen: the object is missing in a list after a gap.
         inferred: bool,
     },
-    /// All that was told so far is the state at this version.
+    /// The entries so far are the complete state at this version.
     Synced(ResourceVersion),
     /// Nothing else happened up to this version.
     Progress(ResourceVersion),
-    /// Events are missing here. What follows, up to `Synced`, is the difference between the state before and a list.
+    /// Events are missing. The entries up to the next `Synced` are the difference between the state before and a list.
     Gap(Gap),
-    /// The stream cannot be followed at the moment. Whether events are lost shows when it goes on.
+    /// The stream fails at the moment. Whether events are lost shows when it recovers.
     Failed(String),
-    /// The stream is not followed any more: the kind is gone, say. Its objects are not known from here on.
+    /// The stream is no longer followed, for example because the kind was removed. Its objects are unknown from here
+    /// on.
     Ended(String),
 }
 
-/// Events that were not recorded.
+/// A range of events that was not recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// Everything up to this version is known; `None` if a list was interrupted.
     pub from: Option<ResourceVersion>,
     /// Everything from this version on is known; `None` if the list is so large that its version comes with `Synced`.
     pub to: Option<ResourceVersion>,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -180,19 +180,19 @@ impl fmt::Display for Stream {
 }
 
 impl Entry {
-    /// The object it is about; `None` if it is about the stream.
+    /// The object; `None` for entries about the stream.
     pub fn object(&self) -> Option<&Object> {
         self.what.object()
     }
 
-    /// The key of the object it is about.
+    /// The key of the object.
     pub fn key(&self) -> Option<ObjectKey> {
         self.object().map(Object::key)
     }
 }
 
 impl What {
-    /// The object, in the state that this tells of; `None` if it is about the stream.
+    /// The object in its new or last state; `None` for entries about the stream.
     pub fn object(&self) -> Option<&Object> {
         match self {
             Self::Listed(object) | Self::Added(object) | Self::Modified { object, .. } => Some(object),
@@ -201,7 +201,7 @@ impl What {
         }
     }
 
-    /// The word for it: `ADDED`, `GAP` and so on.
+    /// The name of the entry type: `ADDED`, `GAP` and so on.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Began => "BEGAN",

@@ -1,91 +1,91 @@
-//! Why a recording cannot be read or written.
+//! The errors of reading and writing a recording.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a recording cannot be read or written. Everything before the failure stays readable.
+/// An error of reading or writing a recording. Everything before the failure stays readable.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// The file cannot be opened or read.
     #[error("cannot read recording {}", path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file cannot be written: the disk is full, say. What was flushed before is kept.
+    /// The file cannot be written, for example because the disk is full. Flushed data stay.
     #[error("cannot write recording {}; everything flushed before is kept", path.display())]
     Write {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file is something else.
+    /// The file is not a recording.
     #[error("{} is not a recording", path.display())]
     Foreign {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
     /// The file was written by a later version of this program.
     #[error("{} has format {found}; this program reads format {supported}", path.display())]
     Format {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// The format it has.
+        /// The format of the file.
         found: String,
-        /// The format this program knows.
+        /// The supported format.
         supported: u32,
     },
-    /// A part of the file is not what was written.
+    /// The file is damaged.
     #[error("recording {} is damaged at byte {at}: {reason}", path.display())]
     Damaged {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Where the damage begins.
+        /// The position of the damage.
         at: u64,
-        /// What is wrong there.
+        /// The damage found.
         reason: String,
     },
     /// Another process records into the file.
     #[error("recording {} is in use by another process", path.display())]
     InUse {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// The file is about another cluster.
+    /// The file has a recording of another cluster.
     #[error("{} records another cluster ({theirs}, this one is {ours}); name another file", path.display())]
     OtherCluster {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// The cluster in the file.
         theirs: String,
-        /// The cluster that was to be recorded.
+        /// The cluster to be recorded.
         ours: String,
     },
-    /// The recording does not reach so far.
+    /// The moment is outside of the recording.
     #[error("{asked} is outside the recording, which reaches from {from} to {to}")]
     Outside {
-        /// The moment that was asked for.
+        /// The requested moment.
         asked: String,
-        /// Where the recording begins.
+        /// The start of the recording.
         from: String,
-        /// Where it ends.
+        /// The end of the recording.
         to: String,
     },
-    /// The recording holds nothing.
+    /// The recording is empty.
     #[error("recording {} has no entries yet", path.display())]
     Empty {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// An object cannot be read.
+    /// An object cannot be decoded.
     #[error("an object of {resource} cannot be read")]
     Object {
-        /// Of which resource.
+        /// The resource.
         resource: String,
-        /// What is wrong with it.
+        /// The cause.
         source: watchkeeper_wire::WireError,
     },
 }

@@ -1,4 +1,4 @@
-//! A segment on disk: a line that names the format, then frames.
+//! The format of a segment on disk: a line with the format version, then frames.
 //!
 //! ```text
 //! watchkeeper recording 1\n
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Numbers are little-endian; the checksum covers kind and payload. A frame is written with one call. The last frame
-//! may be incomplete, because its writer still writes it or has crashed: readers stop before it. A frame that does not
-//! check and has whole frames after it is damage.
+//! may be incomplete, because it is being written or the writer has crashed; readers stop before it. An invalid frame
+//! followed by complete ones is damage.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read as _, Write as _};
@@ -21,7 +21,7 @@ use flate2::write::DeflateEncoder;
 
 use crate::RecordingError;
 
-/// The format this program writes, and the only one there is so far.
+/// The current format, and so far the only one.
 pub(crate) const FORMAT: u32 = 1;
 
 const NAME: &str = "watchkeeper recording ";
@@ -32,10 +32,10 @@ const HEAD_BYTES: usize = 9;
 /// The largest payload. Blocks have 64 KiB and at most one object more.
 const MAX_FRAME_BYTES: usize = 64 << 20;
 
-/// The most that a block may inflate to.
+/// The largest size of an inflated block.
 const MAX_BLOCK_BYTES: usize = 64 << 20;
 
-/// Six is where deflate's curve bends: nine takes twice as long for 2 %.
+/// Level 9 takes twice as long for 2 %.
 const LEVEL: Compression = Compression::new(6);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +44,12 @@ pub(crate) enum FrameKind {
     Block = 1,
 }
 
-/// One frame, read.
+/// A decoded frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
     /// JSON text.
     Header(Vec<u8>),
-    /// Records, and the time in milliseconds that theirs count from.
+    /// Records, and the time in milliseconds that their times are relative to.
     Block { base: u64, records: Vec<u8> },
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn magic() -> String {
     format!("{NAME}{FORMAT}\n")
 }
 
-/// A frame as it is written.
+/// Encodes a frame.
 pub(crate) fn frame(kind: FrameKind, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEAD_BYTES + payload.len());
     out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
@@ -68,7 +68,7 @@ pub(crate) fn frame(kind: FrameKind, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A block of records as it is written.
+/// Encodes a block of records.
 pub(crate) fn block(base: u64, records: &[u8]) -> io::Result<Vec<u8>> {
     let mut payload = Vec::with_capacity(records.len() / 4 + 12);
     payload.extend_from_slice(&base.to_le_bytes());
@@ -85,17 +85,17 @@ fn checksum(kind: u8, payload: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Reads the frames of a segment up to its last whole one.
+/// Reads the complete frames of a segment.
 #[derive(Debug)]
 pub(crate) struct Frames {
     path: PathBuf,
     file: Source,
-    /// Where the next frame begins.
+    /// The position of the next frame.
     at: u64,
     length: u64,
 }
 
-/// Where a segment is read from.
+/// The input of a segment.
 #[derive(Debug)]
 enum Source {
     File(BufReader<File>),
@@ -112,7 +112,7 @@ impl io::Read for Source {
 }
 
 impl Frames {
-    /// Opens a segment; its first line is checked.
+    /// Opens a segment and checks its first line.
     pub(crate) fn open(path: &Path) -> Result<Self, RecordingError> {
         let failed = |source| RecordingError::Read {
             path: path.to_owned(),
@@ -123,7 +123,7 @@ impl Frames {
         Self::new(path, Source::File(BufReader::new(file)), length)
     }
 
-    /// Reads a segment from memory; `path` is its name in errors.
+    /// Reads a segment from memory; `path` is for errors.
     pub(crate) fn of_bytes(path: &Path, bytes: Vec<u8>) -> Result<Self, RecordingError> {
         let length = bytes.len() as u64;
         Self::new(path, Source::Memory(Cursor::new(bytes)), length)
@@ -149,7 +149,7 @@ impl Frames {
         })
     }
 
-    /// Where the last whole frame read ends.
+    /// The end of the last complete frame.
     pub(crate) fn position(&self) -> u64 {
         self.at
     }
@@ -158,7 +158,7 @@ impl Frames {
         &self.path
     }
 
-    /// The next whole frame; `None` at the end, and before an incomplete one.
+    /// The next complete frame; `None` at the end, and before an incomplete one.
     pub(crate) fn next(&mut self) -> Result<Option<Frame>, RecordingError> {
         let left = self.length - self.at;
         if left < HEAD_BYTES as u64 {
@@ -178,7 +178,7 @@ impl Frames {
         let mut payload = vec![0; length];
         self.read(&mut payload)?;
         if checksum(head[8], &payload) != expected {
-            // What a crash leaves at the end of a file may have any content.
+            // After a crash, the end of a file may have any content.
             return match end == self.length || self.is_zero_from(&head, &payload)? {
                 true => Ok(None),
                 false => Err(self.damaged("the checksum does not match".to_owned())),
@@ -197,7 +197,7 @@ impl Frames {
         }
     }
 
-    /// True if this frame and all that follows are zeros: room that a crashed machine never filled.
+    /// True if the rest of the file is zeros: space that was allocated but never written before a crash.
     fn is_zero_from(&mut self, head: &[u8], payload: &[u8]) -> Result<bool, RecordingError> {
         if head.iter().chain(payload).any(|&byte| byte != 0) {
             return Ok(false);

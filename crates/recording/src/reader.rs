@@ -1,4 +1,4 @@
-//! Reads a recording, also one that is being written.
+//! Reads a recording, even while it is being written.
 //!
 //! ```no_run
 //! use watchkeeper_recording::{Moment, Recording, What};
@@ -38,19 +38,19 @@ pub struct Recording {
     header: Header,
 }
 
-/// A point in a recording.
+/// A moment in a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// What had been heard of at this time.
+    /// Everything received by this time.
     Time(Time),
-    /// What had happened up to this version. Versions of one cluster count all its resources together.
+    /// Everything up to this version. Versions of a cluster are shared by all its resources.
     Revision(u64),
-    /// All there is.
+    /// The end of the recording.
     End,
 }
 
 impl Recording {
-    /// Opens a recording by its first file, whether that still exists or only later segments do.
+    /// Opens a recording by the path of its first file, which may have been deleted if later segments exist.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, RecordingError> {
         let path = path.as_ref();
         let mut segments: Vec<_> = segments::find(path)?.into_iter().map(|(_, path)| path).collect();
@@ -62,15 +62,15 @@ impl Recording {
         Ok(Self { segments, header })
     }
 
-    /// What the first segment says of itself.
+    /// The header of the first segment.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Everything that was recorded, in the order in which the recorder heard of it. Ends before an incomplete frame:
-    /// what a crash has cut off, or what is just being written.
+    /// All entries, in the order in which the recorder received them. Ends before an incomplete frame, which a crash
+    /// cut off or which is being written.
     ///
-    /// Damage is an error in its place. If there is a later segment, it goes on with that one.
+    /// Damage is returned as an error at its position. Reading continues with the next segment, if there is one.
     pub fn entries(&self) -> Entries {
         Entries {
             segments: self.segments.clone().into(),
@@ -88,7 +88,7 @@ impl Recording {
             let entry = entry?;
             match moment.is_before(&entry) {
                 false => state.take(&entry),
-                // Streams are not in the order of versions, but of times.
+                // Entries are ordered by time, not by version.
                 true if matches!(moment, Moment::Time(_)) => break,
                 true => {}
             }
@@ -98,7 +98,7 @@ impl Recording {
 }
 
 impl Moment {
-    /// True if an entry is later than this.
+    /// True if an entry is later than this moment.
     pub fn is_before(&self, entry: &Entry) -> bool {
         match self {
             Self::Time(time) => entry.time > *time,
@@ -139,19 +139,19 @@ pub struct Entries {
     segments: VecDeque<PathBuf>,
     open: Option<Open>,
     state: State,
-    /// The streams that the open segment has numbers for.
+    /// The streams by their numbers in the open segment.
     numbers: BTreeMap<u32, Arc<Stream>>,
-    /// True if an earlier segment was read: what the next one begins with is known.
+    /// True if an earlier segment was read, so that the initial state of the next one is known.
     carries_over: bool,
 }
 
-/// A segment that is being read.
+/// A segment being read.
 #[derive(Debug)]
 struct Open {
     frames: Frames,
     base: u64,
     records: Vec<u8>,
-    /// What was read of the records.
+    /// The bytes read of the records.
     read: usize,
 }
 
@@ -185,7 +185,8 @@ impl Entries {
         &self.state
     }
 
-    /// The state after the last entry, the numbers of streams in the last segment, and where its last whole frame ends.
+    /// The state after the last entry, the numbers of streams in the last segment, and the end of its last complete
+    /// frame.
     pub(crate) fn into_parts(self) -> (State, BTreeMap<Arc<str>, u32>, u64) {
         let length = self.open.map_or(0, |open| open.frames.position());
         let numbers = self.numbers.into_iter();
@@ -259,7 +260,7 @@ impl Entries {
 
 type Told = (Arc<Stream>, Option<u64>, What);
 
-/// Takes a record into the state; `None` for what an earlier segment has told.
+/// Applies a record to the state; `None` if it repeats an earlier segment.
 fn taken(
     state: &mut State,
     numbers: &mut BTreeMap<u32, Arc<Stream>>,
@@ -295,7 +296,7 @@ impl Iterator for Entries {
     fn next(&mut self) -> Option<Self::Item> {
         let read = self.read();
         if read.is_err() {
-            // The rest of a damaged segment has deltas against what is not known.
+            // The rest of a damaged segment has deltas against unknown versions.
             self.open = None;
             self.state = State::default();
         }

@@ -1,13 +1,13 @@
-//! The records of a block: what one step of a stream is on disk.
+//! The records of a block.
 //!
-//! They are `postcard`. Streams are numbered by the record that introduces them, within one segment. Versions of an
-//! object are [deltas](crate::delta) against the version before, if there is one.
+//! They are encoded with `postcard`. Streams are numbered within a segment, by the record that introduces them.
+//! Versions of an object are [deltas](crate::delta) against the previous version, if there is one.
 
 use serde::{Deserialize, Serialize};
 
 use crate::delta;
 
-/// A record with its time, in milliseconds after the block's.
+/// A record with its time, in milliseconds relative to the block.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Timed<'a> {
     pub(crate) after: u32,
@@ -17,13 +17,13 @@ pub(crate) struct Timed<'a> {
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Record<'a> {
-    /// A stream begins, or goes on from an earlier segment.
+    /// A stream starts, or continues from an earlier segment.
     Stream {
         id: u32,
         #[serde(borrow)]
         stream: StreamRecord<'a>,
     },
-    /// An object is there, as added or modified.
+    /// An object was added or modified.
     Put {
         stream: u32,
         is_new: bool,
@@ -31,16 +31,16 @@ pub(crate) enum Record<'a> {
         #[serde(borrow)]
         body: Body<'a>,
     },
-    /// An object is gone. Without a body its end was not seen.
+    /// An object was deleted. Without a body, the deletion was not seen.
     Gone {
         stream: u32,
         key: &'a str,
         #[serde(borrow)]
         last: Option<Body<'a>>,
     },
-    /// What was told so far is the state at this version.
+    /// The records so far are the complete state at this version.
     Synced { stream: u32, version: &'a str },
-    /// The server says that nothing else happened up to this version.
+    /// Nothing else happened up to this version.
     Progress { stream: u32, version: &'a str },
     /// Events between two versions are missing; differences follow, up to `Synced`.
     Gap {
@@ -49,18 +49,18 @@ pub(crate) enum Record<'a> {
         to: Option<&'a str>,
         reason: &'a str,
     },
-    /// Something goes wrong, and is being dealt with.
+    /// The stream fails at the moment.
     Failed { stream: u32, reason: &'a str },
-    /// The stream is not followed any more, and its objects are not known.
+    /// The stream is no longer followed; its objects are unknown.
     Ended { stream: u32, reason: &'a str },
-    /// An object that an earlier segment has told of.
+    /// An object known from an earlier segment.
     Held {
         stream: u32,
         key: &'a str,
         #[serde(borrow)]
         body: Body<'a>,
     },
-    /// How far an earlier segment has followed a stream.
+    /// The version up to which an earlier segment followed a stream.
     Reached {
         stream: u32,
         version: &'a str,
@@ -69,7 +69,7 @@ pub(crate) enum Record<'a> {
     },
 }
 
-/// A stream as it is written down.
+/// The encoded form of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StreamRecord<'a> {
     pub(crate) name: &'a str,
@@ -87,12 +87,12 @@ pub(crate) struct StreamRecord<'a> {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Body<'a> {
     Whole(&'a [u8]),
-    /// Against the bytes that the key held before.
+    /// A delta against the previous JSON of the key.
     Delta(&'a [u8]),
 }
 
 impl Body<'_> {
-    /// The object's JSON, given what the key held before.
+    /// The object's JSON, given the previous JSON of the key.
     pub(crate) fn open(&self, previous: Option<&[u8]>) -> Result<Vec<u8>, String> {
         match (self, previous) {
             (Self::Whole(bytes), _) => Ok(bytes.to_vec()),

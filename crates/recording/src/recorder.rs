@@ -1,7 +1,7 @@
-//! Records a cluster: lists and watches many resources, and writes down what they tell.
+//! Records a cluster: lists and watches many resources, and writes their events to a recording.
 //!
-//! In flow a client and what to record; out flows a recording. The recording is also the position: a recorder that is
-//! started again goes on where the file ends, and what happened meanwhile is in it, or a [`Gap`](crate::Gap) is.
+//! The recording is also the position: a recorder that is restarted continues where the file ends. Events of the
+//! meantime are recorded, or a [`Gap`](crate::Gap) is.
 //!
 //! ```no_run
 //! use watchkeeper_recording::{RecordOptions, Recorder};
@@ -36,83 +36,83 @@ use crate::redact::Redaction;
 use crate::writer::{Rotation, Writer};
 use crate::{RecordingError, State};
 
-/// What was gathered is written this often: so much may be missing after a crash, and so late is a reader.
+/// The flush interval: the most that is lost after a crash, and the delay for readers.
 pub const FLUSH_EVERY: Duration = Duration::from_millis(500);
 
-/// How long after a change of its definitions the server is asked what it serves. A definition is served a moment after
-/// it was created.
+/// The delay between a change of a definition and the next discovery. A definition is served a moment after it was
+/// created.
 const DISCOVER_AFTER: Duration = Duration::from_secs(1);
 
-/// The server is asked what it serves at least this often, for those who may not watch its definitions.
+/// The discovery interval, for users who may not watch definitions.
 const DISCOVER_EVERY: Duration = Duration::from_secs(300);
 
-/// The resources whose objects change what the server serves.
+/// The resources whose objects change discovery.
 const DEFINITIONS: [&str; 2] = [
     "customresourcedefinitions.apiextensions.k8s.io",
     "apiservices.apiregistration.k8s.io",
 ];
 
-/// What to record, and how.
+/// The options of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct RecordOptions {
-    /// These resources; `None` for all that can be listed and watched, those that come later included.
+    /// The resources; `None` for all that can be listed and watched, including those added later.
     pub resources: Option<Vec<Resource>>,
-    /// In these namespaces; empty for all.
+    /// The namespaces; empty for all.
     pub namespaces: Vec<String>,
-    /// Only objects with these labels.
+    /// The label selector.
     pub labels: LabelSelector,
-    /// Only objects with these fields.
+    /// The field selector.
     pub fields: FieldSelector,
-    /// Record Secrets as well. Without it they are left out, even if they are among `resources`.
+    /// Records Secrets as well. Otherwise they are left out, even if they are in `resources`.
     pub secrets: bool,
-    /// What is masked before it is written.
+    /// The fields to mask.
     pub redaction: Redaction,
-    /// When the recording goes on in another file.
+    /// The rotation of files.
     pub rotation: Rotation,
 }
 
-/// Why a recording does not begin or go on.
+/// The error of a recorder.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The file cannot be written.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// The server does not say who it is or what it serves.
-    #[error("cannot ask the server what there is to record")]
+    /// Discovery failed.
+    #[error("cannot discover what the server serves")]
     Discovery(#[source] Box<Error>),
-    /// What a follower remembers cannot be kept.
+    /// The position of the follower cannot be stored.
     #[error(transparent)]
     Position(#[from] PositionError),
-    /// Nothing that is to be recorded can be.
+    /// No resource can be recorded.
     #[error("there is nothing to record{0}")]
     Nothing(String),
 }
 
-/// Something that the recorder has written.
+/// An entry that the recorder has written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
     /// An event of a stream.
     Event(Arc<str>, FollowEvent),
-    /// A stream that cannot be followed at the moment, and why. Told once, until it goes on or fails otherwise.
+    /// A stream fails, with the reason. Reported once, until it recovers or fails for another reason.
     Failed(Arc<str>, String),
-    /// A stream that is followed from now on.
+    /// A stream was started.
     Began(Arc<str>),
-    /// A stream that is not followed any more, and why.
+    /// A stream was ended, with the reason.
     Ended(Arc<str>, String),
 }
 
-/// What a recorder has done.
+/// The statistics of a recorder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Events of objects that were written.
+    /// The number of object events written.
     pub events: u64,
-    /// Streams that are followed.
+    /// The number of streams.
     pub streams: usize,
-    /// Objects that exist.
+    /// The number of existing objects.
     pub objects: usize,
 }
 
-/// A recorder at work.
+/// A running recorder.
 #[derive(Debug)]
 pub struct Recorder {
     client: Client,
@@ -120,22 +120,22 @@ pub struct Recorder {
     writer: Writer,
     follow: Follow,
     streams: BTreeMap<Arc<str>, Arc<Stream>>,
-    /// The last failure of each stream that has not gone on since.
+    /// The last failure of each failing stream.
     failing: HashMap<Arc<str>, String>,
     flush_at: Instant,
     discover_at: Instant,
-    /// What was written and not yet handed out.
-    told: Vec<Recorded>,
+    /// Entries written and not yet returned.
+    pending: Vec<Recorded>,
 }
 
 impl Recorder {
-    /// Begins a recording, or goes on with the one in the file.
+    /// Starts a recording, or continues the one in the file.
     pub async fn start(
         client: &Client,
         path: impl Into<PathBuf>,
         options: RecordOptions,
     ) -> Result<Self, RecordError> {
-        // Asked first: a server that does not answer leaves no empty file behind.
+        // First: a server that does not answer should not leave an empty file behind.
         let cluster = identity(client).await?;
         let discovery = client.discover().await.map_err(discovery_failed)?;
         let redacted = options.redaction.describe();
@@ -151,7 +151,7 @@ impl Recorder {
             failing: HashMap::new(),
             flush_at: started + FLUSH_EVERY,
             discover_at: started + DISCOVER_EVERY,
-            told: Vec::new(),
+            pending: Vec::new(),
         };
         recorder.settle(&discovery)?;
         if recorder.streams.is_empty() && recorder.options.resources.is_some() {
@@ -162,17 +162,17 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// The streams that are followed.
+    /// The streams being followed.
     pub fn streams(&self) -> impl Iterator<Item = &Arc<Stream>> {
         self.streams.values()
     }
 
-    /// What there is, according to the recording.
+    /// The current state, according to the recording.
     pub fn state(&self) -> &State {
         self.writer.state()
     }
 
-    /// True while lists are still being received.
+    /// True while initial lists are being received.
     pub fn is_listing(&self) -> bool {
         let mut streams = self.streams.keys();
         streams.any(|name| {
@@ -181,18 +181,18 @@ impl Recorder {
         })
     }
 
-    /// Records for ever. May be dropped at any await; then [`Recorder::finish`] writes what is left.
+    /// Records forever. It may be dropped at any await; then [`Recorder::finish`] writes the rest.
     pub async fn run(&mut self) -> Result<(), RecordError> {
         loop {
             self.next().await?;
         }
     }
 
-    /// Records one thing and says what it was. May be dropped at any await without losing an event.
+    /// Records and returns the next entry. It may be dropped at any await without losing an event.
     pub async fn next(&mut self) -> Result<Recorded, RecordError> {
         loop {
-            if let Some(told) = self.told.pop() {
-                return Ok(told);
+            if let Some(pending) = self.pending.pop() {
+                return Ok(pending);
             }
             // Boxed: discovery is rare and large.
             tokio::select! {
@@ -208,7 +208,7 @@ impl Recorder {
         }
     }
 
-    /// Writes what is left and waits for the disk.
+    /// Writes the rest and syncs the file.
     pub fn finish(mut self) -> Result<Summary, RecordError> {
         self.writer.sync()?;
         Ok(Summary {
@@ -239,7 +239,7 @@ impl Recorder {
                 let before = self.failing.insert(stream.clone(), reason.clone());
                 if before.as_ref() != Some(&reason) {
                     self.writer.fail(now(), &stream, &reason)?;
-                    self.told.push(Recorded::Failed(stream, reason));
+                    self.pending.push(Recorded::Failed(stream, reason));
                 }
                 return Ok(());
             }
@@ -250,7 +250,7 @@ impl Recorder {
         if event.key().is_some() && DEFINITIONS.iter().any(|name| stream.starts_with(name)) {
             self.discover_at = self.discover_at.min(Instant::now() + DISCOVER_AFTER);
         }
-        self.told.push(Recorded::Event(stream, event));
+        self.pending.push(Recorded::Event(stream, event));
         Ok(())
     }
 
@@ -273,20 +273,20 @@ impl Recorder {
         })
     }
 
-    /// Asks what the server serves. A server that does not answer is asked again later.
+    /// Runs discovery. If it fails, it is repeated later.
     async fn discover(&mut self) -> Result<(), RecordError> {
         self.discover_at = Instant::now() + DISCOVER_EVERY;
         match self.client.discover().await {
             Ok(discovery) => self.settle(&discovery),
             Err(error) => {
-                tracing::warn!(%error, "cannot ask the server what it serves");
+                tracing::warn!(%error, "discovery failed");
                 self.discover_at = Instant::now() + DISCOVER_EVERY / 10;
                 Ok(())
             }
         }
     }
 
-    /// Begins and ends streams, so that they are those of what the server serves.
+    /// Starts and ends streams to match discovery.
     fn settle(&mut self, discovery: &Discovery) -> Result<(), RecordError> {
         let served: Vec<Resource> = discovery
             .resources()
@@ -308,7 +308,7 @@ impl Recorder {
         for name in gone {
             self.end(&name, "the server does not serve it any more")?;
         }
-        // Those of an earlier run that nobody asks for now.
+        // Streams of an earlier run that are no longer selected.
         let wanted = self.wanted(discovery);
         let held = self.writer.state().streams();
         let stale: Vec<_> = held.map(|held| held.stream.name.clone()).collect();
@@ -336,7 +336,7 @@ impl Recorder {
         let source = Arc::new(ApiSource::selected(api, labels, fields));
         self.writer.begin(now(), &stream)?;
         self.follow.add(&stream.name, source, Config::default());
-        self.told.push(Recorded::Began(stream.name.clone()));
+        self.pending.push(Recorded::Began(stream.name.clone()));
         self.streams.insert(stream.name.clone(), stream);
         Ok(())
     }
@@ -346,7 +346,8 @@ impl Recorder {
         self.follow.remove(name);
         self.streams.remove(name);
         self.failing.remove(name);
-        self.told.push(Recorded::Ended(name.clone(), reason.to_owned()));
+        self.pending
+            .push(Recorded::Ended(name.clone(), reason.to_owned()));
         Ok(())
     }
 
@@ -373,7 +374,7 @@ impl Recorder {
     }
 }
 
-/// Never ready if nothing is followed.
+/// Pending forever if nothing is followed.
 async fn next_of(follow: &mut Follow, is_following: bool) -> Result<Option<Followed>, PositionError> {
     match is_following {
         true => follow.next().await,
@@ -385,7 +386,7 @@ fn is_secrets(resource: &Resource) -> bool {
     resource.group.is_empty() && resource.plural == "secrets"
 }
 
-/// Who the cluster is, as far as it may be known.
+/// The identity of the cluster, as far as it may be read.
 async fn identity(client: &Client) -> Result<ClusterIdentity, RecordError> {
     let version = client.server_version().await.map_err(discovery_failed)?;
     let id = client.cluster_id().await.map_err(discovery_failed)?;

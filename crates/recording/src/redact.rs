@@ -1,17 +1,17 @@
-//! Masks what must not be written down: the data of Secrets, and fields that the user names.
+//! Masks data before it is recorded: the data of Secrets, and fields that the user names.
 
 use serde_json::{Map, Value};
 use watchkeeper_wire::{Object, ObjectOptions, WireError};
 
-/// Stands in place of a masked text.
+/// Replaces a masked value.
 const MASK: &str = "redacted";
-/// The same in base64, as the data of a Secret must be.
+/// The same in base64, as required in the data of a Secret.
 const MASK_BASE64: &str = "cmVkYWN0ZWQ=";
 
-/// `kubectl apply` keeps the whole manifest here.
+/// The annotation in which `kubectl apply` stores the whole manifest.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// What is masked before it is written.
+/// The fields to mask.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Redaction {
     /// Mask `data` and `stringData` of Secrets.
@@ -25,7 +25,7 @@ enum Step {
     Each,
 }
 
-/// A path that cannot be read.
+/// An invalid path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path:?} is not a path of fields such as spec.token, .spec.env[*].value or data['tls.key']")]
 pub struct RedactPathError {
@@ -33,7 +33,7 @@ pub struct RedactPathError {
 }
 
 impl Redaction {
-    /// Masks the data of Secrets, and what these paths lead to in objects of any kind: `spec.token`,
+    /// Masks the data of Secrets, and these paths in objects of any kind: `spec.token`,
     /// `spec.containers[*].env[*].value`, `data['tls.key']`.
     ///
     /// ```
@@ -56,14 +56,14 @@ impl Redaction {
         })
     }
 
-    /// What is masked, in words for the header of the recording.
+    /// A description for the header of the recording.
     pub fn describe(&self) -> Vec<String> {
         let secrets = self.secrets.then(|| "data of Secrets".to_owned());
         let paths = self.paths.iter().map(|(path, _)| path.clone());
         secrets.into_iter().chain(paths).collect()
     }
 
-    /// The object as it may be written.
+    /// The masked object.
     pub fn apply(&self, object: &Object) -> Result<Object, WireError> {
         let is_secret =
             self.secrets && object.kind() == "Secret" && object.group_version_kind().group.is_empty();

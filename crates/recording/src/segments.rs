@@ -1,7 +1,7 @@
 //! The files of a recording: `incident.rec`, then `incident.rec.2`, `incident.rec.3` and so on.
 //!
-//! Every segment can be read alone, because it begins with the objects that the one before ended with. So the oldest may
-//! be deleted.
+//! Every segment can be read alone, because it starts with the final objects of the previous one. So old ones may be
+//! deleted.
 
 use std::fs;
 use std::io;
@@ -21,7 +21,7 @@ pub(crate) fn path_of(first: &Path, number: u32) -> PathBuf {
     }
 }
 
-/// The segments there are, in order. None if nothing was recorded.
+/// The existing segments, in order. Empty if nothing was recorded.
 pub(crate) fn find(first: &Path) -> Result<Vec<(u32, PathBuf)>, RecordingError> {
     let failed = |source: io::Error| RecordingError::Read {
         path: first.to_owned(),

@@ -1,4 +1,4 @@
-//! What the streams of a recording hold at one moment. The writer and the reader keep one each, by the same steps.
+//! The state of a recording's streams at one moment. Writer and reader build it by the same steps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use watchkeeper_wire::{Encoding, Object, ObjectOptions};
 use crate::entry::{Entry, Gap, Stream, What};
 use crate::record::{Body, Record};
 
-/// What is kept of an object: all of it.
+/// Objects are kept completely.
 const KEEP: ObjectOptions = ObjectOptions {
     keep_managed_fields: true,
 };
@@ -24,22 +24,22 @@ pub struct State {
 /// The objects of one stream at one moment.
 #[derive(Clone, Debug)]
 pub struct StreamState {
-    /// Which stream.
+    /// The stream.
     pub stream: Arc<Stream>,
-    /// Its objects, in the order of a list.
+    /// The objects, in the order of a list.
     pub objects: BTreeMap<ObjectKey, Object>,
-    /// Everything up to this version is known; unset within a list.
+    /// Everything up to this version is known; unset during a list.
     pub version: ResourceVersion,
-    /// True once a list was recorded to its end: before, there may be objects that are not known.
+    /// True once a list was recorded completely; before, there may be unknown objects.
     pub is_complete: bool,
-    /// True within a list.
+    /// True during a list.
     pub(crate) is_listing: bool,
-    /// The last version before the gap whose differences are being told.
+    /// The last version before a gap, while its differences are recorded.
     gap_from: Option<ResourceVersion>,
 }
 
 impl State {
-    /// The streams that are followed.
+    /// The streams being followed.
     pub fn streams(&self) -> impl Iterator<Item = &StreamState> {
         self.streams.values()
     }
@@ -50,7 +50,7 @@ impl State {
         streams.flat_map(|held| held.objects.values().map(move |object| (&held.stream, object)))
     }
 
-    /// The objects of a resource, however many streams show it; each once.
+    /// The objects of a resource, from all its streams, without duplicates.
     pub fn objects_of(&self, resource: &Resource) -> BTreeMap<ObjectKey, &Object> {
         let same = |held: &&StreamState| held.stream.resource.group_resource() == resource.group_resource();
         let streams = self.streams.values().filter(same);
@@ -58,12 +58,12 @@ impl State {
         objects.map(|(key, object)| (key.clone(), object)).collect()
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.streams.values().map(|held| held.objects.len()).sum()
     }
 
-    /// Whether there is none.
+    /// True if there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -73,7 +73,7 @@ impl State {
         self.streams.get(name)
     }
 
-    /// Takes in the next entry. Entries that are folded in their order lead to the state after the last of them.
+    /// Applies the next entry. Applying entries in order produces the state after the last one.
     pub fn take(&mut self, entry: &Entry) {
         if matches!(entry.what, What::Began) {
             self.begin(entry.stream.clone());
@@ -97,7 +97,7 @@ impl State {
         }
     }
 
-    /// A position from which a follower goes on.
+    /// The position from which a follower continues.
     pub(crate) fn position(&self) -> Position {
         let mut position = Position::in_memory();
         for held in self.streams.values() {
@@ -171,8 +171,8 @@ impl StreamState {
         self.gap_from = from;
     }
 
-    /// The version at which something in this stream happened, as a number; of an end that is inferred, the
-    /// earliest it can have been, so that another object of that name comes after it.
+    /// The version of an entry as a number. For an inferred deletion, the earliest possible one, so that another object
+    /// of that name comes after it.
     pub(crate) fn revision_of(&self, what: &What) -> Option<u64> {
         let number = |version: &ResourceVersion| version.as_str().parse().ok();
         match what {
@@ -193,8 +193,7 @@ impl StreamState {
     }
 }
 
-/// Takes a record of a stream from disk, and tells what it means; `None` for what an earlier segment has told, which
-/// `carries_over` says there is.
+/// Applies a record from disk and returns its meaning; `None` if it repeats an earlier segment (`carries_over`).
 pub(crate) fn apply(
     state: &mut State,
     name: &str,
@@ -229,7 +228,7 @@ pub(crate) fn apply(
 }
 
 impl StreamState {
-    /// The meaning of a record that tells what happened.
+    /// The meaning of a record.
     fn apply(&mut self, record: &Record<'_>) -> Result<What, String> {
         let version = |text: &str| ResourceVersion::new(text);
         Ok(match record {

@@ -1,7 +1,7 @@
-//! Writes a recording: records are gathered into blocks, blocks are appended, segments follow each other.
+//! Writes a recording: collects records into blocks, appends blocks to a segment, and rotates segments.
 //!
-//! In flow the events of streams; out flow whole frames. A block is written when it has [`BLOCK_BYTES`] or the caller
-//! flushes. A write that fails leaves the file as it was before; nothing that was flushed is lost.
+//! A block is written when it has [`BLOCK_BYTES`], or when the caller flushes. A failed write leaves the file as it
+//! was; flushed data are never lost.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -24,17 +24,17 @@ use crate::record::{Body, Record, Timed};
 use crate::segments;
 use crate::state::{State, StreamState};
 
-/// A block is written when its records have so many bytes.
+/// The size of the records in a block.
 pub const BLOCK_BYTES: usize = 64 << 10;
 
-/// When a recording goes on in another file.
+/// The rotation of segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// A segment that has so many bytes is ended. 256 MiB by default.
+    /// The size at which a segment ends. 256 MiB by default.
     pub bytes: u64,
-    /// A segment that is so old is ended.
+    /// The age at which a segment ends.
     pub age: Option<Duration>,
-    /// Only the newest so many segments are kept; the others are deleted.
+    /// The number of segments to keep; older ones are deleted.
     pub keep: Option<u32>,
 }
 
@@ -48,17 +48,17 @@ impl Default for Rotation {
     }
 }
 
-/// A recording that grows.
+/// A recording being written.
 #[derive(Debug)]
 pub struct Writer {
     first: PathBuf,
     rotation: Rotation,
     header: Header,
     file: File,
-    /// The bytes of the segment that are whole frames.
+    /// The length of the complete frames of the segment.
     length: u64,
     state: State,
-    /// The numbers that the segment has for streams.
+    /// The numbers of streams in the segment.
     numbers: BTreeMap<Arc<str>, u32>,
     next_number: u32,
     block: Vec<u8>,
@@ -69,9 +69,9 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a recording, or goes on with one that is there. The file is locked until the writer is dropped.
+    /// Starts a recording, or continues an existing one. The file is locked until the writer is dropped.
     ///
-    /// An incomplete frame at its end, which a crash has left, is cut off.
+    /// An incomplete frame at the end, left by a crash, is cut off.
     pub fn open(
         path: impl Into<PathBuf>,
         cluster: &ClusterIdentity,
@@ -136,27 +136,27 @@ impl Writer {
         }
     }
 
-    /// What the streams hold after all that was written.
+    /// The state of the streams after all writes.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Where a follower goes on, so that the recording has neither gap nor repetition.
+    /// The position from which a follower continues without gap or repetition.
     pub fn position(&self) -> Position {
         self.state.position()
     }
 
-    /// How many events of objects were written since it was opened.
+    /// The number of object events written since it was opened.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The file that is written at the moment.
+    /// The file currently written.
     pub fn path(&self) -> PathBuf {
         segments::path_of(&self.first, self.header.segment)
     }
 
-    /// A stream begins to be followed. One that is in the recording already goes on.
+    /// Starts a stream. One that is in the recording already continues.
     pub fn begin(&mut self, time: Time, stream: &Arc<Stream>) -> Result<(), RecordingError> {
         if self.state.stream(&stream.name).is_some() {
             return Ok(());
@@ -169,7 +169,7 @@ impl Writer {
         self.append(time, Record::Stream { id, stream })
     }
 
-    /// A stream is not followed any more.
+    /// Ends a stream.
     pub fn end(&mut self, time: Time, stream: &str, reason: &str) -> Result<(), RecordingError> {
         let Some(id) = self.numbers.remove(stream) else {
             return Ok(());
@@ -178,7 +178,7 @@ impl Writer {
         self.append(time, Record::Ended { stream: id, reason })
     }
 
-    /// A stream cannot be followed at the moment.
+    /// Records a failure of a stream.
     pub fn fail(&mut self, time: Time, stream: &str, reason: &str) -> Result<(), RecordingError> {
         match self.numbers.get(stream) {
             Some(&stream) => self.append(time, Record::Failed { stream, reason }),
@@ -186,7 +186,7 @@ impl Writer {
         }
     }
 
-    /// What happened in a stream that has begun; others are ignored.
+    /// Records an event of a started stream; events of others are ignored.
     pub fn event(&mut self, time: Time, stream: &str, event: &FollowEvent) -> Result<(), RecordingError> {
         let Some(&id) = self.numbers.get(stream) else {
             return Ok(());
@@ -268,7 +268,7 @@ impl Writer {
     }
 
     fn append(&mut self, time: Time, record: Record<'_>) -> Result<(), RecordingError> {
-        // A clock that is set back does not make the recording go back.
+        // If the clock is set back, the times of the recording do not go back.
         self.latest = self.latest.max(millis(time));
         let far = u64::from(u32::MAX);
         if self.block.len() >= BLOCK_BYTES || (!self.block.is_empty() && self.latest - self.base > far) {
@@ -295,7 +295,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what was gathered. When this returns, readers see it, and it survives the end of the process.
+    /// Writes the pending block. Afterwards readers see it, and it survives the end of the process.
     pub fn flush(&mut self) -> Result<(), RecordingError> {
         self.flush_block()?;
         let age = Duration::from_millis(self.latest.saturating_sub(millis(self.header.began)));
@@ -306,7 +306,7 @@ impl Writer {
         }
     }
 
-    /// Waits until all that was flushed is on disk, so that it survives the end of the machine.
+    /// Syncs everything flushed to disk, so that it survives a crash of the machine.
     pub fn sync(&mut self) -> Result<(), RecordingError> {
         self.flush()?;
         let failed = write_failed(&self.path());
@@ -321,7 +321,7 @@ impl Writer {
         let failed = write_failed(&path);
         let frame = frame::block(self.base, &self.block).map_err(&failed)?;
         if let Err(source) = self.file.write_all(&frame) {
-            // Without the torn end, others can append. If even that fails, the next reader leaves it out.
+            // Removes the torn end, so that appending can continue. If that fails too, the next reader skips it.
             let _ = self.file.set_len(self.length);
             return Err(failed(source));
         }
@@ -330,7 +330,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Goes on in the next segment, which begins with what the streams hold.
+    /// Starts the next segment with the current state of the streams.
     fn rotate(&mut self) -> Result<(), RecordingError> {
         self.sync_file()?;
         let header = Header {
@@ -414,7 +414,7 @@ impl Drop for Writer {
     }
 }
 
-/// The bytes of an object as they are written.
+/// The encoded object.
 enum Coded<'a> {
     Whole(&'a [u8]),
     Delta(Vec<u8>),
@@ -436,7 +436,7 @@ impl<'a> Coded<'a> {
     }
 }
 
-/// The object as JSON that states its type: what is written.
+/// The object as JSON with its type, as it is written.
 fn whole(stream: &str, object: &Object) -> Result<Object, RecordingError> {
     let failed = |source| RecordingError::Object {
         resource: stream.to_owned(),
@@ -468,7 +468,7 @@ fn create(path: &Path, header: &Header) -> Result<(File, u64), RecordingError> {
     ]
     .concat();
     if let Err(source) = file.write_all(&start) {
-        // A file that is nothing yet is in the way of the next attempt.
+        // An incomplete file would be in the way of the next attempt.
         let _ = std::fs::remove_file(path);
         return Err(failed(source));
     }

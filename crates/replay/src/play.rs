@@ -7,30 +7,30 @@ use watchkeeper_meta::Time;
 use watchkeeper_registry::Registry;
 use watchkeeper_storage::{ImportedChange, WriteError};
 
-/// How fast a recording is played.
+/// The speed of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Speed {
-    /// So many times as fast as it was recorded.
+    /// A multiple of the recorded speed.
     Times(f64),
-    /// Without a pause.
+    /// Without pauses.
     Max,
 }
 
-/// What has become of a step.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Played {
-    /// The changes of this version were applied, which were recorded at this time.
+    /// The changes of a version were applied.
     Step {
         /// The version.
         revision: u64,
-        /// When it was recorded.
+        /// The time at which it was recorded.
         time: Time,
-        /// How many changes it had.
+        /// The number of changes.
         changes: usize,
     },
-    /// Somebody has written to the server, which has a history of its own from there on: nothing more is played.
+    /// The server was written to and has its own history now: nothing more is played.
     Forked,
-    /// There is nothing left.
+    /// Everything was played.
     Ended,
 }
 
@@ -38,7 +38,7 @@ pub enum Played {
 #[derive(Debug)]
 pub struct Player {
     rest: VecDeque<ImportedChange>,
-    /// The time of the recording that was played last.
+    /// The recorded time of the last change played.
     time: SystemTime,
 }
 
@@ -50,7 +50,7 @@ impl Player {
         }
     }
 
-    /// How many changes are left.
+    /// The number of changes left.
     pub fn len(&self) -> usize {
         self.rest.len()
     }
@@ -92,7 +92,7 @@ impl Player {
         }
     }
 
-    /// Waits as long as the recording did before its next version, at a speed. Runs on tokio's clock.
+    /// Waits as long as the recording did before its next version, scaled by the speed. Uses tokio's clock.
     pub async fn pause(&self, speed: Speed) {
         let (Some(next), Speed::Times(times)) = (self.rest.front(), speed) else {
             return;
@@ -105,7 +105,7 @@ impl Player {
         tokio::time::sleep(Duration::try_from_secs_f64(pause).unwrap_or(Duration::MAX)).await;
     }
 
-    /// Plays everything that is left; says whether somebody wrote meanwhile.
+    /// Plays everything that is left. Returns [`Played::Forked`] if the server was written to meanwhile.
     pub async fn play(&mut self, registry: &Registry, speed: Speed) -> Result<Played, WriteError> {
         loop {
             self.pause(speed).await;

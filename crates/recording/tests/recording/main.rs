@@ -1,4 +1,4 @@
-//! What is written is what is read, whatever happens in between.
+//! Recordings are read as they were written.
 #![allow(missing_docs)]
 
 mod round_trip;

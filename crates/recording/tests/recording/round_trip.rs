@@ -1,4 +1,4 @@
-//! Histories with cuts, gaps, torn tails and rotations: what is read is what was written.
+//! Histories with cuts, gaps, torn ends and rotations are read as they were written.
 
 use std::fs;
 use std::io::Write as _;
@@ -39,8 +39,8 @@ fn gap(from: u64, to: u64) -> FollowEvent {
     })
 }
 
-/// A history with all that there is.
-fn write_story(path: &Path) {
+/// A history with every type of entry.
+fn write_history(path: &Path) {
     let (mut writer, maps) = (writer(path, Rotation::default()), config_maps());
     writer.begin(at(0), &maps).unwrap();
     let story = [
@@ -66,7 +66,7 @@ fn write_story(path: &Path) {
 fn a_history_is_read_as_it_was_written() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("story.rec");
-    write_story(&path);
+    write_history(&path);
     let expected = [
         "began",
         "=default/a@3 x",
@@ -90,7 +90,7 @@ fn a_history_is_read_as_it_was_written() {
 fn the_state_is_known_at_any_time_and_version() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("story.rec");
-    write_story(&path);
+    write_history(&path);
     let recording = Recording::open(&path).unwrap();
     let check = |moment: Moment, expected: &str| {
         let state = recording.state_at(&moment).unwrap();
@@ -150,7 +150,7 @@ fn segments_are_rotated_and_the_oldest_may_be_deleted() {
 fn foreign_newer_damaged_and_locked_files_are_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("story.rec");
-    write_story(&path);
+    write_history(&path);
     let good = fs::read(&path).unwrap();
     let check = |bytes: &[u8], expected: &str| {
         fs::write(&path, bytes).unwrap();
@@ -191,7 +191,7 @@ fn foreign_newer_damaged_and_locked_files_are_rejected() {
 fn a_recording_of_another_cluster_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("story.rec");
-    write_story(&path);
+    write_history(&path);
     let mut other = cluster();
     other.id = Some("two".to_owned());
     let opened = Writer::open(&path, &other, &[], Rotation::default(), at(0));
@@ -203,15 +203,15 @@ fn a_recording_of_another_cluster_is_rejected() {
 enum Step {
     Write(u8, u8),
     Delete(u8),
-    /// Events were missed; these objects are found to be gone.
+    /// Events were missed; these objects are found to be deleted.
     Gap(Vec<u8>),
     Bookmark,
     Flush,
-    /// The recorder ends and begins again.
+    /// The recorder stops and starts again.
     Restart,
-    /// The recorder dies in the middle of a write.
+    /// The recorder dies during a write.
     Torn(Vec<u8>),
-    /// The stream is not followed any more, and then it is.
+    /// The stream ends and starts again.
     Ended,
 }
 
@@ -229,7 +229,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Writes a history and keeps what a reader should see of it.
+/// Writes a history and records the expected entries.
 struct Model<'a> {
     path: &'a Path,
     writer: Option<Writer>,

@@ -1,4 +1,4 @@
-//! Objects, streams and a short way to show entries.
+//! Objects, streams, and a short form of entries.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) fn writer(path: &Path, rotation: Rotation) -> Writer {
     Writer::open(path, &cluster(), &[], rotation, at(0)).unwrap()
 }
 
-/// `+default/a@3 x`: what happened to which object, its version and its data.
+/// `+default/a@3 x`: the type of entry, the object, its version and its data.
 pub(crate) fn show(what: &What) -> String {
     let shown = |object: &Object| {
         let data = object.to_value().unwrap()["data"]["text"].clone();

@@ -1,25 +1,25 @@
-//! Makes a failing plan smaller for as long as its run fails for the same reason.
+//! Shrinks a failing plan as long as its run fails for the same reason.
 //!
 //! ```text
 //! crash a at write 9 for 60s; drop a at request 4    fails
 //! crash a at write 9 for 60s                         fails: the other fault is not needed
 //! crash a at write 1 for 60s                         passes
-//! crash a at write 4 for 60s                         fails: an earlier point will do
-//! crash a at write 4 for 0s                          fails: and no time away
+//! crash a at write 4 for 60s                         fails: an earlier point suffices
+//! crash a at write 4 for 0s                          fails: no downtime is needed
 //! ```
 //!
-//! First faults are left out, then what is left is simplified one step at a time, and again from the start. Every step
-//! makes a plan that is smaller by count, point or span, so this ends.
+//! First faults are removed, then the remaining ones are simplified one step at a time, and again from the start. Every
+//! step makes the plan smaller by count, point or span, so this ends.
 
 use std::time::Duration;
 
 use super::plan::{Plan, Trouble};
 use super::report::Run;
 
-/// How many smaller plans are tried at most: a report is not worth waiting for longer.
+/// The largest number of smaller plans tried.
 const MAX_RUNS: usize = 500;
 
-/// Returns the smallest run that was found to fail as this one does.
+/// Returns the smallest run found that fails for the same reason.
 pub(super) fn shrink(failing: Run, run: impl Fn(&Plan) -> Run) -> Run {
     let mut shrinking = Shrinking {
         failing,
@@ -56,7 +56,7 @@ impl<F: Fn(&Plan) -> Run> Shrinking<F> {
         })
     }
 
-    /// Runs a plan, and goes on with it if it fails for the same reason.
+    /// Runs a plan, and continues with it if it fails for the same reason.
     fn still_fails(&mut self, plan: &Plan) -> bool {
         let Some(left) = self.left.checked_sub(1) else {
             return false;
@@ -78,7 +78,8 @@ type Number = fn(&mut Trouble) -> Option<&mut u64>;
 type Span = fn(&mut Trouble) -> Option<&mut Duration>;
 
 impl Trouble {
-    /// Troubles that are simpler by one step: a plainer kind, an earlier point, a shorter span. The boldest come first.
+    /// Faults that are simpler by one step: a simpler kind, an earlier point, a shorter span. The largest steps come
+    /// first.
     fn simpler(&self) -> Vec<Self> {
         let mut simpler: Vec<Self> = self.plainer().into_iter().collect();
         let numbers: [Number; 2] = [Self::point, Self::depth];
@@ -103,7 +104,7 @@ impl Trouble {
         simpler
     }
 
-    /// The same without what is special about it.
+    /// The simpler kind of the same fault.
     fn plainer(&self) -> Option<Self> {
         match *self {
             Self::CrashStale { write, down, .. } => Some(Self::Crash { write, down }),
@@ -135,7 +136,7 @@ impl Trouble {
         }
     }
 
-    /// How far behind the server is that is met afterwards.
+    /// The number of revisions the stale server lags behind.
     fn depth(&mut self) -> Option<&mut u64> {
         match self {
             Self::CrashStale { behind, .. } => Some(behind),
@@ -143,7 +144,7 @@ impl Trouble {
         }
     }
 
-    /// The second at which it happens.
+    /// The start time.
     fn start(&mut self) -> Option<&mut Duration> {
         match self {
             Self::CutOff { at, .. } => Some(at),
@@ -151,7 +152,7 @@ impl Trouble {
         }
     }
 
-    /// How long it lasts.
+    /// The duration.
     fn span(&mut self) -> Option<&mut Duration> {
         match self {
             Self::Crash { down: span, .. }
@@ -163,7 +164,7 @@ impl Trouble {
         }
     }
 
-    /// The shortest time it can last: a process can come back at once, but no delay is none.
+    /// The shortest duration: a restart can be immediate, but a delay cannot be zero.
     fn least_span(&self) -> u64 {
         match self {
             Self::Crash { .. } | Self::CrashStale { .. } => 0,
@@ -172,7 +173,7 @@ impl Trouble {
     }
 }
 
-/// Smaller numbers to try: the least, half way, and the next.
+/// Smaller numbers to try: the least, half way, and one less.
 fn below(number: u64, least: u64) -> impl Iterator<Item = u64> {
     let mut smaller = vec![least, number.midpoint(least), number.saturating_sub(1)];
     smaller.retain(|smaller| (least..number).contains(smaller));
@@ -186,7 +187,7 @@ mod tests {
     use super::super::report::Failure;
     use super::*;
 
-    /// Shrinks a plan, all smaller forms of which are judged by `fails`.
+    /// Shrinks a plan; `fails` decides which smaller plans fail.
     fn check(plan: &str, fails: impl Fn(&Plan) -> bool, expected: &str) {
         let run = |plan: &Plan| Run {
             plan: plan.clone(),
@@ -224,7 +225,7 @@ mod tests {
             crash,
             "1: crash a at write 4 for 7s",
         );
-        // As long as it is a plain crash that is needed, it becomes one.
+        // If a plain crash suffices, it becomes one.
         check(
             "1: crash a at write 30 for 10s back 7 behind",
             crash,

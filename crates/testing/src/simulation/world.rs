@@ -52,7 +52,7 @@ const STALE_FOR: Duration = Duration::from_secs(10);
 /// More writes than this in one run count as endless.
 const MAX_WRITES: u64 = 10_000;
 
-/// Whoever sends more requests than this within one virtual second lets no time pass.
+/// The request limit per virtual second. A user who exceeds it is in a hot loop.
 const MAX_REQUESTS_PER_SECOND: u32 = 10_000;
 
 /// The user of the workload.
@@ -79,7 +79,7 @@ struct Progress {
     failure: Option<Failure>,
     last_change: Instant,
     writes: u64,
-    /// How many requests each user has sent in the current virtual second.
+    /// The number of requests of each user in the current virtual second.
     asked: BTreeMap<String, Asked>,
 }
 
@@ -335,7 +335,7 @@ impl World {
         }
     }
 
-    /// Ends the run if somebody asks again and again and lets no time pass.
+    /// Ends the run if a user sends requests without a pause.
     fn asked(&self, user: &str, request: &RequestInfo) {
         let mut progress = self.progress.lock();
         if progress.count_request(user, self.began.elapsed().as_secs()) <= MAX_REQUESTS_PER_SECOND {
@@ -498,7 +498,7 @@ impl Progress {
         }
     }
 
-    /// Counts a request of somebody, and returns how many they have sent in this second.
+    /// Counts a request of a user, and returns their number in this second.
     fn count_request(&mut self, user: &str, second: u64) -> u32 {
         if !self.asked.contains_key(user) {
             self.asked.insert(user.to_owned(), Asked::default());

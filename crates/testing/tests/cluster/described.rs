@@ -1,4 +1,4 @@
-//! `/testing/v1/openapi.json` is accurate: the operations it lists are served, others are not, and bodies match its
+//! `/testing/v1/openapi.json` is accurate: the listed operations are served, others are not, and bodies match the
 //! schemas.
 
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl Document {
     fn schema(&self, reference: &str) -> &Value {
         let path = reference.strip_prefix('#').unwrap();
         let found = self.0.pointer(path);
-        found.unwrap_or_else(|| panic!("{reference} is nowhere"))
+        found.unwrap_or_else(|| panic!("{reference} does not exist"))
     }
 
     /// Checks a value against a schema, as far as these schemas go.
@@ -86,7 +86,7 @@ impl Document {
                     .check(schema, value)
                     .map_err(|why| format!("{name}: {why}"))?,
                 None if schema["additionalProperties"] == false => {
-                    return Err(format!("{name} is not known"));
+                    return Err(format!("unknown field {name}"));
                 }
                 None => {}
             }
@@ -104,7 +104,7 @@ fn check_type(types: &Value, value: &Value) -> Checked {
         "number" => value.is_number(),
         "boolean" => value.is_boolean(),
         "null" => value.is_null(),
-        other => panic!("{other} is no type"),
+        other => panic!("unknown type {other}"),
     };
     let fits = match types {
         Value::Null => true,
@@ -118,7 +118,7 @@ fn check_type(types: &Value, value: &Value) -> Checked {
     if fits {
         Ok(())
     } else {
-        Err(format!("{value} is no {types}"))
+        Err(format!("{value} is not of type {types}"))
     }
 }
 
@@ -147,7 +147,7 @@ async fn try_out(
 async fn exactly_the_described_operations_are_served() {
     let (server, client) = started().await;
     let document = Document::read(&client).await;
-    // Something to show: an object, a fault that fires, and one that waits.
+    // Content for the answers: an object, a fault that fires, and one that is pending.
     create(&client, "a").await.unwrap();
     post(&client, "faults", json!({"times": 1, "action": "forbid"})).await;
     assert!(create(&client, "b").await.unwrap_err().is_forbidden());
@@ -159,7 +159,7 @@ async fn exactly_the_described_operations_are_served() {
     .await;
 
     let operations = document.operations();
-    // Reads first, because the others remove what they show.
+    // Reads first, because the others remove the content.
     for wanted in [Method::GET, Method::POST, Method::DELETE] {
         for (method, path, operation) in &operations {
             if *method != wanted {

@@ -1,4 +1,4 @@
-//! Faults as seen by a controller's test, through the client.
+//! Faults, seen through the client.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The same, driven over HTTP: `/testing/v1/…`.
+//! The testing API over HTTP: `/testing/v1/…`.
 
 use bytes::Bytes;
 use http::{Method, Request};
@@ -102,7 +102,7 @@ async fn the_clock_is_moved_and_frozen() {
     assert_eq!(frozen["frozen"], true);
     let moved = post(&client, "clock", json!({"advance": "1h30m"})).await;
     assert_eq!(seconds(&moved) - seconds(&frozen), 5400);
-    // The connection has survived, and idleness is found although time stands still.
+    // The connection has survived, and idleness is detected although time is frozen.
     post(&client, "idle", json!({"quiet": "5ms"})).await;
     assert_eq!(seconds(&get(&client, "clock").await), seconds(&moved));
     create(&client, "a").await.unwrap();

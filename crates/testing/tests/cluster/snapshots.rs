@@ -1,4 +1,4 @@
-//! Clusters that are saved, forked, reset and printed.
+//! Snapshots: saved, forked, reset and printed clusters.
 
 use serde_json::json;
 use watchkeeper_meta::PatchKind;

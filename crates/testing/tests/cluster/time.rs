@@ -1,4 +1,4 @@
-//! One clock for everything: server, store, runtime and simulator.
+//! One clock for server, store, runtime and simulator.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ async fn running_time_can_be_advanced_as_well() {
     let before = cluster.now().seconds;
     cluster.advance(24 * HOUR).await;
     assert!((86_400..86_500).contains(&(cluster.now().seconds - before)));
-    // Time runs, so this ends by itself.
+    // Time runs, so this ends.
     tokio::time::sleep(Duration::from_millis(1)).await;
     cluster.stop().await;
 }
@@ -167,7 +167,7 @@ spec:
     cluster.stop().await;
 }
 
-/// Labels every map, and counts.
+/// Labels every config map, and counts reconciles.
 struct Label {
     maps: watchkeeper_client::DynamicApi,
     reconciles: Arc<AtomicUsize>,
