@@ -103,7 +103,7 @@ async fn pods_have_stable_names_and_storage() {
 }
 
 /// A set of two running pods whose claims are deleted with them.
-async fn start_with_deleted_claims() -> Cluster {
+async fn start_with_claims_deleted_with_pods() -> Cluster {
     let cluster = Cluster::start().await;
     let retention = json!({"whenDeleted": "Delete", "whenScaled": "Delete"});
     let set = stateful_set(2, json!({"persistentVolumeClaimRetentionPolicy": retention}));
@@ -116,7 +116,7 @@ async fn start_with_deleted_claims() -> Cluster {
 
 #[tokio::test(start_paused = true)]
 async fn claims_are_deleted_by_the_retention_policy() {
-    let cluster = start_with_deleted_claims().await;
+    let cluster = start_with_claims_deleted_with_pods().await;
     cluster
         .patch(&stateful_sets(), "web", json!({"spec": {"replicas": 1}}))
         .await;
@@ -134,7 +134,7 @@ async fn claims_are_deleted_by_the_retention_policy() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_with_another_owner_outlives_its_pod() {
-    let cluster = start_with_deleted_claims().await;
+    let cluster = start_with_claims_deleted_with_pods().await;
     let config_maps = resource("", "configmaps");
     cluster
         .create(&config_maps, json!({"metadata": {"name": "keeper"}}))
@@ -158,9 +158,12 @@ async fn a_claim_with_another_owner_outlives_its_pod() {
         .patch(&stateful_sets(), "web", json!({"spec": {"replicas": 1}}))
         .await;
     cluster
-        .until_one(&claims(), "data-web-1", "its pod is no longer an owner", |claim| {
-            claim["metadata"]["ownerReferences"] == json!([owner])
-        })
+        .until_one(
+            &claims(),
+            "data-web-1",
+            "its pod is no longer an owner",
+            |claim| claim["metadata"]["ownerReferences"] == json!([owner]),
+        )
         .await;
     cluster.stop().await;
 }
