@@ -48,3 +48,14 @@ proptest! {
         prop_assert_eq!(first.records, second.records);
     }
 }
+
+#[test]
+fn a_copied_descriptor_does_not_keep_the_lock() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("position");
+    let log = Log::open(path.clone(), |_, _| {}).unwrap();
+    // As a child process that is being spawned has one.
+    let _copy = log.file.try_clone().unwrap();
+    drop(log);
+    assert!(Log::open(path, |_, _| {}).is_ok());
+}
