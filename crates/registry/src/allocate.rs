@@ -48,7 +48,7 @@ const MAX_TRIES: usize = 10_000;
 pub(crate) struct Allocator {
     /// Held from picking a service's address until the service is stored.
     lock: tokio::sync::Mutex<()>,
-    known: Mutex<Option<Followed>>,
+    known: Mutex<Option<Allocations>>,
     /// The claims of this server and their revisions. Accessed only with the lock held.
     claims: Mutex<HashMap<String, Revision>>,
 }
@@ -105,7 +105,7 @@ impl Drop for Allocating<'_> {
 }
 
 /// The allocated values, and the feed that updates them.
-struct Followed {
+struct Allocations {
     taken: Taken,
     feed: Feed,
 }
@@ -155,7 +155,7 @@ impl Taken {
     }
 }
 
-impl Followed {
+impl Allocations {
     /// Applies the changes of the feed. An error means that changes were missed.
     fn catch_up(&mut self, definition: &Definition) -> Result<(), Status> {
         loop {
@@ -324,7 +324,7 @@ impl Allocating<'_> {
             taken.add(&service.to_value(definition)?);
         }
         let feed = feed.map_err(Status::internal_error)?;
-        *known.lock() = Some(Followed { taken, feed });
+        *known.lock() = Some(Allocations { taken, feed });
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use watchkeeper_storage::{ReadError, Store};
 use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::definition::Definition;
-use crate::watch_cache::{WatchCache, Watcher};
+use crate::watch_cache::{CacheReader, WatchCache};
 use crate::webhook_client::WebhookTransport;
 
 /// Reads from one store: `get` and `list` of a snapshot, `watch` from there on. Clones share their state. Code that
@@ -108,7 +108,7 @@ impl Reader {
     }
 
     /// The resource's history, shared by its watches.
-    pub(crate) fn watch_cache(&self, definition: &Definition) -> Result<Watcher, Status> {
+    pub(crate) fn watch_cache(&self, definition: &Definition) -> Result<CacheReader, Status> {
         let prefix = definition.prefix("");
         let mut caches = self.0.watch_caches.lock();
         if let Some(cache) = caches.get(&prefix) {

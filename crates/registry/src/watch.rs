@@ -20,7 +20,7 @@ use crate::object::StoredObject;
 use crate::read_version::{self, ListState};
 use crate::reader::Reader;
 use crate::selection::Selection;
-use crate::watch_cache::{CachedChange, Form, TooOld, Watcher};
+use crate::watch_cache::{CacheReader, CachedChange, Form, TooOld};
 
 /// The interval of bookmarks: a minute, as in Kubernetes.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
@@ -40,7 +40,7 @@ pub struct Watch {
     definition: Arc<Definition>,
     selection: Selection,
     prefix: String,
-    cache: Watcher,
+    cache: CacheReader,
     signal: Signal,
     /// Reports that a custom kind is no longer served. `None` for built-in kinds.
     is_retired: Option<Receiver<bool>>,
@@ -400,7 +400,7 @@ impl Watch {
         Ok(Some(Event {
             kind,
             object,
-            change: self.cache.has_other_watchers().then_some(cached),
+            change: self.cache.has_other_watches().then_some(cached),
         }))
     }
 

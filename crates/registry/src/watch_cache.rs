@@ -1,10 +1,10 @@
 //! The watch cache: one history per resource, shared by its watches.
 //!
-//! The first watcher to look after a change moves it from the store's feed into the history; no task is needed for
-//! that. A watcher is a position in the history, not a queue, so a slow one costs nothing and delays nobody. A
-//! watcher whose next change was dropped gets [`TooOld`]: its stream ends, and the client resumes from its version.
+//! The first watch to look after a change moves it from the store's feed into the history; no task is needed for
+//! that. A watch is a position in the history, not a queue, so a slow one costs nothing and delays nobody. A
+//! watch whose next change was dropped gets [`TooOld`]: its stream ends, and the client resumes from its version.
 //!
-//! The history starts with the first watcher and is dropped with the last one. A watcher with an older version makes
+//! The history starts with the first watch and is dropped with the last one. A watch with an older version makes
 //! it read back from the store, which keeps all changes until they are compacted. Only a compacted change of this
 //! resource makes a version too old.
 //!
@@ -18,13 +18,13 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use watchkeeper_storage::{Change, Feed, ReadError, Revision, Signal, Store};
 
-/// The limit on changes per resource. A watcher further behind must list again.
+/// The limit on changes per resource. A watch further behind must list again.
 pub(crate) const MAX_CHANGES: usize = 100_000;
 
 /// The limit on changes returned at once.
 const MAX_BATCH: usize = 256;
 
-/// The number of newest changes whose encoded forms are kept. Watchers usually are within this distance; others
+/// The number of newest changes whose encoded forms are kept. Watches usually are within this distance; others
 /// encode for themselves.
 const ENCODED_CHANGES: usize = 1_024;
 
@@ -34,19 +34,19 @@ pub(crate) struct WatchCache {
     signal: Signal,
 }
 
-/// A registered watcher. The history is kept until the last one is dropped.
-pub(crate) struct Watcher(Arc<WatchCache>);
+/// A registered watch. The history is kept until the last one is dropped.
+pub(crate) struct CacheReader(Arc<WatchCache>);
 
-impl Watcher {
-    /// True if there are other watchers, which may share encoded events. Approximate: a watcher that arrives or
+impl CacheReader {
+    /// True if there are other watches, which may share encoded events. Approximate: a watch that arrives or
     /// leaves concurrently only costs a duplicate encoding or an unused cache entry.
-    pub(crate) fn has_other_watchers(&self) -> bool {
+    pub(crate) fn has_other_watches(&self) -> bool {
         // One reference is the registry's.
         Arc::strong_count(&self.0) > 2
     }
 }
 
-impl Deref for Watcher {
+impl Deref for CacheReader {
     type Target = WatchCache;
 
     fn deref(&self) -> &WatchCache {
@@ -54,7 +54,7 @@ impl Deref for Watcher {
     }
 }
 
-impl Drop for Watcher {
+impl Drop for CacheReader {
     fn drop(&mut self) {
         self.0.history.lock().leave();
     }
@@ -81,7 +81,7 @@ pub(crate) struct CachedChange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Form(pub(crate) u16);
 
-/// The history no longer reaches back to a watcher's position.
+/// The history no longer reaches back to a watch's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooOld;
 
@@ -112,13 +112,13 @@ impl WatchCache {
         Ok(Self { history, signal })
     }
 
-    /// Registers a watcher.
-    pub(crate) fn enter(self: Arc<Self>) -> Watcher {
+    /// Registers a watch.
+    pub(crate) fn enter(self: Arc<Self>) -> CacheReader {
         self.history.lock().enter();
-        Watcher(self)
+        CacheReader(self)
     }
 
-    /// The changes after a revision, oldest first, and the watcher's new position. Empty if the watcher is up to
+    /// The changes after a revision, oldest first, and the watch's new position. Empty if the watch is up to
     /// date.
     pub(crate) fn after(&self, position: Revision) -> Result<(Vec<Arc<CachedChange>>, Revision), TooOld> {
         let mut history = self.history.lock();
@@ -157,7 +157,7 @@ impl WatchCache {
 }
 
 impl History {
-    /// The number of changes up to a revision. Nearly every watcher has seen all, or all but the last.
+    /// The number of changes up to a revision. Nearly every watch has seen all, or all but the last.
     fn seen(&self, position: Revision) -> usize {
         let newest = self.changes.iter().rev().take(2);
         let newer = newest.take_while(|cached| cached.change.revision > position);
@@ -185,10 +185,10 @@ impl History {
         }
     }
 
-    /// Fetches new changes, and older ones if the watcher's position requires them.
+    /// Fetches new changes, and older ones if the watch's position requires them.
     fn reach(&mut self, position: Revision) {
         if position < self.begin && self.since < self.begin {
-            // As far back as possible: the next watcher may have an even older version.
+            // As far back as possible: the next watch may have an even older version.
             self.changes.clear();
             self.begin = self.since;
             self.feed.go_back(self.since);
@@ -219,7 +219,7 @@ impl History {
         }
     }
 
-    /// The history reaches back to the last dropped change, not to the compaction: watchers of a quiet resource lose
+    /// The history reaches back to the last dropped change, not to the compaction: watches of a quiet resource lose
     /// nothing.
     fn trim(&mut self, dropped: Revision) {
         self.since = self.since.max(dropped);
@@ -232,7 +232,7 @@ impl History {
         self.begin = self.begin.max(self.since);
     }
 
-    /// Restarts after a gap: watchers behind it are too old.
+    /// Restarts after a gap: watches behind it are too old.
     fn begin_anew(&mut self) {
         self.changes.clear();
         self.since = self.feed.skip_dropped();
@@ -265,7 +265,7 @@ mod tests {
         store.create(key, Bytes::new(), None).await.unwrap()
     }
 
-    /// The revisions returned to a watcher, and its new position.
+    /// The revisions returned to a watch, and its new position.
     fn after(cache: &WatchCache, position: Revision) -> Result<(Vec<Revision>, Revision), TooOld> {
         let (batch, seen) = cache.after(position)?;
         Ok((batch.iter().map(|cached| cached.change.revision).collect(), seen))
@@ -362,7 +362,7 @@ mod tests {
         let third = write(&store, "/a/3").await;
         assert_eq!(after(&watcher, second), Ok((vec![third], third)));
         assert_eq!(watcher.history.lock().changes.len(), 1);
-        // A watcher resumes.
+        // A watch resumes.
         assert_eq!(watcher.since(first), Revision::ZERO);
         assert_eq!(after(&watcher, first), Ok((vec![second, third], third)));
         assert_eq!(after(&watcher, second), Ok((vec![third], third)));

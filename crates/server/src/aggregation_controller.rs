@@ -289,7 +289,7 @@ async fn entry(server: &Shared, object: Value, service: RemoteService) -> Result
     Ok(Entry {
         backend: Arc::new(Backend::new(&service, identity, server.tasks.clone())),
         // The stored condition counts until the first check.
-        is_available: is_said_available(&object),
+        is_available: has_available_condition(&object),
         documents: Arc::default(),
         next: Next::Due(Instant::now()),
         failures: 0,
@@ -333,7 +333,7 @@ fn is_same_object(a: &Value, b: &Value) -> bool {
     a["metadata"]["uid"] == b["metadata"]["uid"]
 }
 
-fn is_said_available(object: &Value) -> bool {
+fn has_available_condition(object: &Value) -> bool {
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     let mut available = conditions.filter(|it| it["type"] == "Available");
     available.any(|it| it["status"] == "True")

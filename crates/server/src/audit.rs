@@ -86,7 +86,7 @@ impl Audit {
             rule,
             audit: self.clone(),
         };
-        audited.tell(Stage::RequestReceived);
+        audited.log(Stage::RequestReceived);
         Some(Box::new(audited))
     }
 
@@ -109,7 +109,7 @@ impl Audited {
     }
 
     /// Records the body of the request.
-    pub(crate) fn asked_with(&mut self, body: &Bytes) {
+    pub(crate) fn record_request_body(&mut self, body: &Bytes) {
         if self.rule.level >= Level::Request {
             self.event.request_object = event::json(body);
         }
@@ -123,7 +123,7 @@ impl Audited {
         }
     }
 
-    fn tell(&self, stage: Stage) {
+    fn log(&self, stage: Stage) {
         if !self.rule.omits(stage) {
             self.audit.log.write(self.event.line(stage, Clock.now()));
         }
@@ -131,7 +131,7 @@ impl Audited {
 }
 
 /// Logs the result of a request. The end of a stream is logged when it is dropped.
-pub(crate) fn tell(mut audited: Box<Audited>, answer: Answer) -> Answer {
+pub(crate) fn log(mut audited: Box<Audited>, answer: Answer) -> Answer {
     let whole = match answer.body() {
         ResponseBody::Whole(bytes) => bytes.as_ref(),
         _ => None,
@@ -144,7 +144,7 @@ pub(crate) fn tell(mut audited: Box<Audited>, answer: Answer) -> Answer {
             is_copied,
             unwritten,
         } => {
-            audited.tell(Stage::ResponseStarted);
+            audited.log(Stage::ResponseStarted);
             let end = End(audited);
             ResponseBody::Stream {
                 // The guard is dropped with the stream.
@@ -154,7 +154,7 @@ pub(crate) fn tell(mut audited: Box<Audited>, answer: Answer) -> Answer {
             }
         }
         body => {
-            audited.tell(Stage::ResponseComplete);
+            audited.log(Stage::ResponseComplete);
             body
         }
     };
@@ -165,6 +165,6 @@ struct End(Box<Audited>);
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.0.tell(Stage::ResponseComplete);
+        self.0.log(Stage::ResponseComplete);
     }
 }

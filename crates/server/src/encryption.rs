@@ -157,7 +157,7 @@ impl Encryption {
 
     /// The providers for a key; `None` if its value is stored as plain text.
     fn providers(&self, path: &str) -> Option<&[Provider]> {
-        let rule = match identity::is_kept_at(path) {
+        let rule = match identity::is_identity_key(path) {
             true => self.secrets,
             false => self.rule_at(path),
         };

@@ -29,9 +29,9 @@
 
 mod plan;
 mod record;
+mod request_faults;
 mod rule;
 mod streams;
-mod trouble;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -42,9 +42,9 @@ use watchkeeper_registry::Clock;
 
 pub use self::plan::RuleId;
 pub use self::record::Fired;
+pub(crate) use self::request_faults::RequestFaults;
 pub use self::rule::{Action, Cut, RequestMatch, Rule, Stale};
 pub use self::streams::Flow;
-pub(crate) use self::trouble::Trouble;
 
 use self::plan::Plan;
 use self::record::{About, Record};
@@ -71,9 +71,9 @@ pub struct TooManyFaults;
 pub struct Faults {
     plan: Mutex<Plan>,
     /// True if any rule affects requests; otherwise requests skip the check.
-    troubles_requests: AtomicBool,
+    affects_requests: AtomicBool,
     /// True if any rule affects watch events.
-    troubles_events: AtomicBool,
+    affects_events: AtomicBool,
     streams: Mutex<Streams>,
     refusing: AtomicBool,
     record: Mutex<Record>,
@@ -160,9 +160,9 @@ impl Faults {
         &self,
         requester: impl FnOnce() -> Requester,
         info: &RequestInfo,
-    ) -> Option<Box<Trouble>> {
+    ) -> Option<Box<RequestFaults>> {
         // Requests that control faults are exempt.
-        if !self.troubles_requests.load(Ordering::Relaxed) || info.is_about_testing() {
+        if !self.affects_requests.load(Ordering::Relaxed) || info.is_about_testing() {
             return None;
         }
         let requester = requester();
@@ -170,12 +170,12 @@ impl Faults {
         for (rule, action) in &happens {
             self.note(Some(*rule), action.clone(), &requester, info, "");
         }
-        Trouble::of(happens.into_iter().map(|(_, action)| action))
+        RequestFaults::of(happens.into_iter().map(|(_, action)| action))
     }
 
     /// True if watch events must be checked one by one.
-    pub(crate) fn may_trouble_events(&self) -> bool {
-        self.troubles_events.load(Ordering::Relaxed)
+    pub(crate) fn may_affect_events(&self) -> bool {
+        self.affects_events.load(Ordering::Relaxed)
     }
 
     /// The fault of an event about an object, or of a bookmark.
@@ -211,8 +211,8 @@ impl Faults {
         let mut plan = self.plan.lock();
         let used = using(&mut plan);
         let (requests, events) = plan.concerns();
-        self.troubles_requests.store(requests, Ordering::Relaxed);
-        self.troubles_events.store(events, Ordering::Relaxed);
+        self.affects_requests.store(requests, Ordering::Relaxed);
+        self.affects_events.store(events, Ordering::Relaxed);
         used
     }
 

@@ -19,7 +19,7 @@ use crate::authenticate::{Credentials, credentials};
 use crate::authorize::{action, authorize, permit};
 use crate::body::{RequestBody, discard};
 use crate::deadline::deadline;
-use crate::faults::{Cut, Requester, Trouble};
+use crate::faults::{Cut, RequestFaults, Requester};
 use crate::flow_control::{Classified, Seat};
 use crate::front_proxy::FrontProxy;
 use crate::handlers;
@@ -165,7 +165,7 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
 
     access_log::note(&call, answer.status());
     let answer = match call.audited.take() {
-        Some(audited) => audit::tell(audited, answer),
+        Some(audited) => audit::log(audited, answer),
         None => answer,
     };
     server
@@ -179,7 +179,7 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
     }
     let mut answer = respond::finish(answer, takes_gzip, call.audit_id.clone());
     if let Some(classified) = &call.classified {
-        classified.tell(answer.headers_mut());
+        classified.add_headers(answer.headers_mut());
     }
     if let Some(cut) = call.cut {
         answer = peer.hangup.interrupts(answer, cut);
@@ -188,7 +188,7 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
     let deadline = call.deadline.unwrap_or(began + MAX_REQUEST_TIMEOUT);
     let terms = Terms {
         seat: call.seat.take(),
-        deadline: (!server.is_moved_in_time()).then_some(deadline),
+        deadline: (!server.has_movable_clock()).then_some(deadline),
         peer: peer.hangup.clone(),
     };
     answer = server
@@ -228,8 +228,8 @@ async fn answer(
     let mut impersonator = None;
     // From here on, the impersonated user counts; without permission the request is rejected.
     if let Some(asked) = impersonation(&head.headers)? {
-        for right in &asked.needed {
-            authorize(&server.registry, &call.user, right).await?;
+        for permission in &asked.needed {
+            authorize(&server.registry, &call.user, permission).await?;
         }
         impersonator = Some(std::mem::replace(&mut call.user, asked.user));
     }
@@ -252,8 +252,8 @@ async fn answer(
     permit(&call.user, info, &decision)?;
     server.write_log.asked(&call.user.name, info);
     // Injected faults affect the handling of a request, not the checks before it.
-    let trouble = server.faults.on_request(|| call.requester(), info);
-    let handled = handle(peer, call, route, body, trouble);
+    let request_faults = server.faults.on_request(|| call.requester(), info);
+    let handled = handle(peer, call, route, body, request_faults);
     match deadline {
         Some(deadline) => tokio::time::timeout_at(deadline, handled)
             .await
@@ -268,30 +268,30 @@ async fn handle(
     call: &mut Call,
     route: &Result<Route, Refusal>,
     body: &mut RequestBody,
-    trouble: Option<Box<Trouble>>,
+    request_faults: Option<Box<RequestFaults>>,
 ) -> Result<Answer, Failure> {
     let found = || route.as_ref().map_err(|refusal| Failure::from(refusal.clone()));
     let is_logged = call.server.write_log.wants(&call.info) && !is_dry_run(call.query());
-    let trouble = match trouble {
+    let request_faults = match request_faults {
         None if !is_logged => return handlers::answer(call, found()?, body).await,
-        trouble => trouble.unwrap_or_default(),
+        request_faults => request_faults.unwrap_or_default(),
     };
-    if !trouble.delay.is_zero() {
-        tokio::time::sleep(trouble.delay).await;
+    if !request_faults.delay.is_zero() {
+        tokio::time::sleep(request_faults.delay).await;
     }
-    if trouble.cut == Some(Cut::BeforeHandling) {
+    if request_faults.cut == Some(Cut::BeforeHandling) {
         peer.hangup.now().await;
     }
-    trouble.refuse(&call.user, &call.info)?;
-    if trouble.compacts {
+    request_faults.refuse(&call.user, &call.info)?;
+    if request_faults.compacts {
         let store = call.server.registry.store();
         let compacted = store.compact(store.current_revision()).await;
         compacted.map_err(Status::internal_error)?;
     }
-    let scope = trouble.scope(&call.server.registry, &call.info);
+    let scope = request_faults.scope(&call.server.registry, &call.info);
     // Boxed: few requests have faults.
     let answered = Box::pin(handlers::answer(call, found()?, body));
-    let (answer, written) = match trouble.webhooks_down {
+    let (answer, written) = match request_faults.webhooks_down {
         true => scope.run(webhooks::unreachable(answered)).await,
         false => scope.run(answered).await,
     };
@@ -306,7 +306,7 @@ async fn handle(
             peer.hangup.now().await;
         }
     }
-    match trouble.cut {
+    match request_faults.cut {
         Some(Cut::BeforeAnswer) => peer.hangup.now().await,
         cut => call.cut = cut,
     }

@@ -408,7 +408,7 @@ impl Classified {
     }
 
     /// Adds the headers with the uids of schema and level.
-    pub(crate) fn tell(&self, headers: &mut HeaderMap) {
+    pub(crate) fn add_headers(&self, headers: &mut HeaderMap) {
         let flow = self.flow();
         headers.insert(FLOW_SCHEMA_UID, flow.schema.uid.clone());
         headers.insert(PRIORITY_LEVEL_UID, flow.level_uid.clone());

@@ -108,13 +108,13 @@ async fn resource(call: &mut Call, route: &ResourceRoute, body: &mut RequestBody
             let bytes = read_body(call, body).await?;
             return Box::pin(scale::scale(call, route, bytes)).await;
         }
-        Some(other) if kubelet::is_asked_of_a_node(other) => {
+        Some(other) if kubelet::is_answered_by_node(other) => {
             return Box::pin(kubelet::answer(call, route, other)).await;
         }
         Some(other) => return Err(not_served(route, other)),
     };
     match route.verb {
-        Verb::Get | Verb::List if component_status::is_asked(route) => {
+        Verb::Get | Verb::List if component_status::is_component_status(route) => {
             component_status::answer(call, route).await
         }
         Verb::Get => get::get(call, route).await,
@@ -143,7 +143,7 @@ async fn resource(call: &mut Call, route: &ResourceRoute, body: &mut RequestBody
 async fn read_body(call: &mut Call, body: &mut RequestBody) -> Result<Bytes, Failure> {
     let bytes = collect(&call.head.headers, body).await?;
     if let Some(audited) = &mut call.audited {
-        audited.asked_with(&bytes);
+        audited.record_request_body(&bytes);
     }
     Ok(bytes)
 }

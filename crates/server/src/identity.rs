@@ -24,7 +24,7 @@ const SERVICE_ACCOUNT_KEY: &str = "/registry/watchkeeper/service-account-key";
 const PREFIX: &str = "/registry/watchkeeper/identity/";
 
 /// True if a key holds a part of the identity, which is encrypted like a Secret.
-pub(crate) fn is_kept_at(key: &str) -> bool {
+pub(crate) fn is_identity_key(key: &str) -> bool {
     key.starts_with(PREFIX) || key == SERVICE_ACCOUNT_KEY
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn impersonation(headers: &HeaderMap) -> Result<Option<Impersonation>
             )),
         };
     }
-    let needed = needed(&user).into_iter().map(right).collect();
+    let needed = needed(&user).into_iter().map(permission).collect();
     join_groups(&mut user);
     Ok(Some(Impersonation { user, needed }))
 }
@@ -84,7 +84,7 @@ fn part(group: &str, resource: &str, name: &str) -> ResourceInfo {
     }
 }
 
-fn right(resource: ResourceInfo) -> RequestInfo {
+fn permission(resource: ResourceInfo) -> RequestInfo {
     RequestInfo {
         verb: "impersonate".to_owned(),
         path: String::new(),
@@ -147,7 +147,10 @@ mod tests {
         let printed = match impersonation(&headers) {
             Ok(None) => "the sender".to_owned(),
             Ok(Some(asked)) => {
-                let needed = asked.needed.iter().filter_map(|right| right.resource.as_ref());
+                let needed = asked
+                    .needed
+                    .iter()
+                    .filter_map(|permission| permission.resource.as_ref());
                 let needed: Vec<String> = needed
                     .map(|it| match it.subresource.as_str() {
                         "" => format!("{}/{}", it.resource, it.name),

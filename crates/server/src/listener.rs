@@ -178,7 +178,7 @@ impl Silence {
     };
 
     fn of_peers(server: &Shared) -> Self {
-        match server.is_moved_in_time() {
+        match server.has_movable_clock() {
             true => Self::UNLIMITED,
             false => Self::LIMITED,
         }

@@ -93,7 +93,7 @@ impl Shared {
 
     /// True if tests may move the clock. Peers live in real time, so their silence limits are then disabled: an hour
     /// that passes in a moment would close their connections.
-    pub(crate) fn is_moved_in_time(&self) -> bool {
+    pub(crate) fn has_movable_clock(&self) -> bool {
         #[cfg(feature = "testing")]
         return self.testing.is_some();
         #[cfg(not(feature = "testing"))]

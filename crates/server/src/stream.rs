@@ -53,7 +53,7 @@ pub(crate) fn guarded(
         flow: Box::pin(follow(opened.flow)),
         state: Flow::Running,
         held: None,
-        is_parting: false,
+        is_cutting: false,
         drain: Box::pin(drain.cancelled_owned()),
         _registration: opened.registration,
     })
@@ -75,7 +75,7 @@ struct Guarded<F> {
     /// A delayed frame.
     held: Option<(Bytes, Pin<Box<Sleep>>)>,
     /// True if the stream is cut with the next poll.
-    is_parting: bool,
+    is_cutting: bool,
     drain: Pin<Box<WaitForCancellationFutureOwned>>,
     _registration: Registration,
 }
@@ -103,7 +103,7 @@ impl<F: Stream<Item = Flow>> Stream for Guarded<F> {
         let draining = this.drain.as_mut().poll(context).is_ready();
         match this.state {
             // HTTP/2 drops pending bytes when a stream is reset: the connection first gets a turn to send them.
-            Flow::Cut if !std::mem::replace(&mut this.is_parting, true) => {
+            Flow::Cut if !std::mem::replace(&mut this.is_cutting, true) => {
                 context.waker().wake_by_ref();
                 Poll::Pending
             }

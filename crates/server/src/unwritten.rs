@@ -63,7 +63,7 @@ pub(crate) struct Terms {
 
 /// A part of a response that is not written. When the last one is dropped, the response is written.
 #[derive(Debug)]
-pub(crate) struct Token {
+pub(crate) struct PartGuard {
     unwritten: Unwritten,
     /// The seat of a response without a limit.
     _seat: Option<Seat>,
@@ -109,9 +109,15 @@ impl Unwritten {
         Answer::from_parts(head, body)
     }
 
-    fn token(&self, terms: Terms, is_cut: bool, tasks: &TaskTracker, draining: &CancellationToken) -> Token {
+    fn token(
+        &self,
+        terms: Terms,
+        is_cut: bool,
+        tasks: &TaskTracker,
+        draining: &CancellationToken,
+    ) -> PartGuard {
         let Some(deadline) = terms.deadline else {
-            return Token {
+            return PartGuard {
                 unwritten: self.clone(),
                 _seat: terms.seat,
                 key: None,
@@ -137,7 +143,7 @@ impl Unwritten {
                 // Shutdown has its own limit.
                 let task = async move {
                     draining
-                        .run_until_cancelled(unwritten.see_to_late_answers())
+                        .run_until_cancelled(unwritten.close_late_responses())
                         .await
                 };
                 tasks.spawn(task);
@@ -145,17 +151,17 @@ impl Unwritten {
             true if is_first => self.0.sooner.notify_one(),
             true => {}
         }
-        Token {
+        PartGuard {
             unwritten: self.clone(),
             _seat: None,
             key: Some(key),
         }
     }
 
-    async fn see_to_late_answers(self) {
+    async fn close_late_responses(self) {
         while let Some(next) = self.next_deadline() {
             tokio::select! {
-                () = tokio::time::sleep_until(next) => self.leave_late_peers(),
+                () = tokio::time::sleep_until(next) => self.close_late_connections(),
                 () = self.0.sooner.notified() => {}
             }
         }
@@ -172,7 +178,7 @@ impl Unwritten {
         first
     }
 
-    fn leave_late_peers(&self) {
+    fn close_late_connections(&self) {
         let now = Instant::now();
         let late = {
             let mut answers = self.0.answers.lock();
@@ -185,7 +191,7 @@ impl Unwritten {
     }
 }
 
-impl Drop for Token {
+impl Drop for PartGuard {
     fn drop(&mut self) {
         let held = self
             .key
@@ -212,7 +218,7 @@ struct HeldPieces {
     /// `None` once it was late.
     pieces: Option<Pieces>,
     deadline: Option<Instant>,
-    token: Arc<Token>,
+    token: Arc<PartGuard>,
 }
 
 impl Iterator for HeldPieces {

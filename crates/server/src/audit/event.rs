@@ -68,9 +68,9 @@ impl Event {
     /// Records the result: the fields of a Status, else the code.
     pub(super) fn answered(&mut self, code: u16, body: Option<&Value>) {
         let mut status = json!({"metadata": {}, "code": code});
-        let told = body.filter(|body| body["kind"] == "Status" && body["apiVersion"] == "v1");
+        let described = body.filter(|body| body["kind"] == "Status" && body["apiVersion"] == "v1");
         for field in ["status", "message", "reason", "details"] {
-            if let Some(value) = told.and_then(|told| told.get(field)) {
+            if let Some(value) = described.and_then(|described| described.get(field)) {
                 status[field] = value.clone();
             }
         }
@@ -109,14 +109,14 @@ pub(super) fn json(body: &Bytes) -> Option<Value> {
 }
 
 fn user(user: &User) -> Value {
-    let mut told = json!({"username": user.name, "groups": user.groups});
+    let mut described = json!({"username": user.name, "groups": user.groups});
     if !user.uid.is_empty() {
-        told["uid"] = json!(user.uid);
+        described["uid"] = json!(user.uid);
     }
     if !user.extra.is_empty() {
-        told["extra"] = json!(user.extra);
+        described["extra"] = json!(user.extra);
     }
-    told
+    described
 }
 
 fn object(request: &RequestInfo) -> Option<Value> {
@@ -129,9 +129,10 @@ fn object(request: &RequestInfo) -> Option<Value> {
         ("apiVersion", &asked.version),
         ("subresource", &asked.subresource),
     ];
-    let told = fields.into_iter().filter(|(_, value)| !value.is_empty());
+    let described = fields.into_iter().filter(|(_, value)| !value.is_empty());
     Some(
-        told.map(|(name, value)| (name.to_owned(), json!(value)))
+        described
+            .map(|(name, value)| (name.to_owned(), json!(value)))
             .collect::<Map<_, _>>()
             .into(),
     )

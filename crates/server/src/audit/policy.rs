@@ -184,7 +184,8 @@ impl PolicyRule {
         let is_resource = |rule: &GroupResources| {
             let names = &rule.resource_names;
             rule.group == asked.group
-                && (rule.resources.is_empty() || rule.resources.iter().any(|word| is_meant(word, asked)))
+                && (rule.resources.is_empty()
+                    || rule.resources.iter().any(|word| matches_resource(word, asked)))
                 && (names.is_empty() || names.contains(&asked.name))
         };
         match self.resources.is_empty() {
@@ -195,7 +196,7 @@ impl PolicyRule {
 }
 
 /// Matches `pods`, `pods/status`, `pods/*`, `*/scale` and `*`.
-fn is_meant(word: &str, asked: &crate::request_info::ResourceInfo) -> bool {
+fn matches_resource(word: &str, asked: &crate::request_info::ResourceInfo) -> bool {
     match word.split_once('/') {
         None if word == "*" => true,
         None => asked.subresource.is_empty() && word == asked.resource,

@@ -16,7 +16,7 @@ use futures_util::task::AtomicWaker;
 const MAX_ROUNDS: usize = 8;
 
 /// Drives a future to its end; wake-ups during a poll make it poll again.
-pub(super) async fn without_waking_itself<F: Future>(future: F) -> F::Output {
+pub(super) async fn poll_again_when_woken<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let bell = Arc::new(Bell::default());
     let waker = Waker::from(bell.clone());

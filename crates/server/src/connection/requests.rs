@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::bell::without_waking_itself;
+use super::bell::poll_again_when_woken;
 
 /// A request being handled and answered, as hyper gives it to its executor.
 pub(super) type RequestFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -115,7 +115,7 @@ impl Requests {
     fn spawn(&self, request: RequestFuture) {
         let (end, handover) = (self.end.clone(), self.handover.clone());
         self.tasks.spawn(async move {
-            let running = without_waking_itself(until_quiet(request));
+            let running = poll_again_when_woken(until_quiet(request));
             if let Some(Some(quiet)) = end.run_until_cancelled(running).await {
                 handover.put(quiet);
                 handover.connection.wake();

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
-use super::bell::without_waking_itself;
+use super::bell::poll_again_when_woken;
 use super::cork::Outlet;
 use super::requests::{RequestFuture, Requests};
 
@@ -35,7 +35,7 @@ impl<C: Future, O: Outlet> ConnectionTask<C, O> {
 
     /// Drives the connection. Dropping the future stops it.
     pub(crate) async fn drive(&mut self) -> C::Output {
-        without_waking_itself(poll_fn(|context| self.poll(context))).await
+        poll_again_when_woken(poll_fn(|context| self.poll(context))).await
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<C::Output> {

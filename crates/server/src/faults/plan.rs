@@ -106,12 +106,12 @@ impl Plan {
     ) -> Option<(RuleId, Action)> {
         let firing = self.rules.iter_mut().find_map(|planned| {
             let rule = &planned.rule;
-            let is_meant = match (rule.action.unit(), object) {
+            let matches = match (rule.action.unit(), object) {
                 (Unit::Event, Some(object)) => rule.request.matches_event(requester, info, object),
                 (Unit::Bookmark, None) => rule.request.matches(requester, info),
                 _ => false,
             };
-            (is_meant && planned.fires()).then(|| (planned.id, planned.rule.action.clone()))
+            (matches && planned.fires()).then(|| (planned.id, planned.rule.action.clone()))
         });
         self.forget_spent();
         firing

@@ -224,10 +224,10 @@ impl Words {
         self.has_any(|word| word == wanted)
     }
 
-    fn has_any(&self, is_meant: impl Fn(&str) -> bool) -> bool {
+    fn has_any(&self, is_match: impl Fn(&str) -> bool) -> bool {
         match self {
             Self::Any => true,
-            Self::OneOf(words) => words.iter().any(|word| is_meant(word)),
+            Self::OneOf(words) => words.iter().any(|word| is_match(word)),
         }
     }
 }

@@ -67,7 +67,8 @@ mod tests {
     #[test]
     fn it_grows_with_rejections_and_shrinks_again() {
         let mut retry_after = RetryAfter::default();
-        let mut told = |now: u64, count: u64| (0..count).map(|_| retry_after.rejected(now)).last().unwrap();
+        let mut seconds =
+            |now: u64, count: u64| (0..count).map(|_| retry_after.rejected(now)).last().unwrap();
         let seen = [
             (100, 5),
             (101, 11),
@@ -78,15 +79,15 @@ mod tests {
             (150, 1),
             (151, 1),
         ];
-        let seen: Vec<_> = seen.map(|(now, count)| told(now, count)).into();
+        let seen: Vec<_> = seen.map(|(now, count)| seconds(now, count)).into();
         assert_eq!(seen, [1, 2, 2, 4, 8, 8, 7, 6]);
     }
 
     #[test]
     fn it_has_a_limit() {
         let mut retry_after = RetryAfter::default();
-        let told = (0..2_000).map(|step| retry_after.rejected(1 + step / 10)).max();
-        assert_eq!(told, Some(MAX_SECONDS));
+        let seconds = (0..2_000).map(|step| retry_after.rejected(1 + step / 10)).max();
+        assert_eq!(seconds, Some(MAX_SECONDS));
         assert!(retry_after.history.len() <= MAX_SECONDS as usize + 2);
     }
 }

@@ -19,7 +19,7 @@ use crate::respond::{Answer, Failure, plain_text};
 use crate::stream::{Opened, guarded};
 
 /// Hop-by-hop headers, which are not forwarded.
-const OF_ONE_CONNECTION: [HeaderName; 8] = [
+const HOP_BY_HOP: [HeaderName; 8] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
@@ -106,7 +106,7 @@ fn remove_connection_headers(headers: &mut HeaderMap) {
         .filter_map(|it| it.to_str().ok());
     let named = lines.flat_map(|line| line.split(','));
     let named: Vec<HeaderName> = named.filter_map(|name| name.trim().parse().ok()).collect();
-    for name in named.iter().chain(&OF_ONE_CONNECTION).chain([&UPGRADE]) {
+    for name in named.iter().chain(&HOP_BY_HOP).chain([&UPGRADE]) {
         headers.remove(name);
     }
 }

@@ -19,7 +19,7 @@ use crate::route::ResourceRoute;
 const STORAGE: &str = "etcd-0";
 
 /// True if a request is for component statuses.
-pub(super) fn is_asked(route: &ResourceRoute) -> bool {
+pub(super) fn is_component_status(route: &ResourceRoute) -> bool {
     let resource = &route.resource.resource;
     builtin::by_plural(&resource.group, &resource.plural) == Some(&builtin::COMPONENT_STATUS)
 }

@@ -16,7 +16,7 @@ use crate::respond::{Answer, Failure};
 use crate::route::ResourceRoute;
 
 /// True if a node answers this subresource.
-pub(super) fn is_asked_of_a_node(subresource: &str) -> bool {
+pub(super) fn is_answered_by_node(subresource: &str) -> bool {
     matches!(subresource, "log" | "exec" | "attach" | "portforward" | "proxy")
 }
 

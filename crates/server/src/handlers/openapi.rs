@@ -14,10 +14,10 @@ use crate::request_info::query_value;
 use crate::respond::{Answer, Failure, to_json, with_type};
 
 /// The `Last-Modified` date. Documents are generated from the program; no client relies on the date.
-const MADE: HeaderValue = HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT");
+const LAST_MODIFIED_DATE: HeaderValue = HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT");
 
 /// The `Expires` date of a document requested by its hash, which never changes.
-const NEVER: HeaderValue = HeaderValue::from_static("Fri, 31 Dec 2100 23:59:59 GMT");
+const EXPIRES_DATE: HeaderValue = HeaderValue::from_static("Fri, 31 Dec 2100 23:59:59 GMT");
 
 /// The media types of the protobuf form of version 2: the current one, and the one client-go uses.
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
@@ -28,7 +28,7 @@ pub(super) fn v3_index(call: &Call) -> Answer {
     let catalog = call.server.catalog();
     let bytes = catalog.documents.get("v3", || to_json(&index(&catalog)));
     let mut answer = with_type(StatusCode::OK, "text/plain; charset=utf-8", bytes);
-    answer.headers_mut().insert(LAST_MODIFIED, MADE);
+    answer.headers_mut().insert(LAST_MODIFIED, LAST_MODIFIED_DATE);
     answer
 }
 
@@ -63,10 +63,10 @@ pub(super) fn v3(call: &Call, path: &str) -> Result<Answer, Failure> {
     let headers = answer.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     headers.insert(ETAG, HeaderValue::try_from(&*tag).expect("hex digits and quotes"));
-    headers.insert(LAST_MODIFIED, MADE);
+    headers.insert(LAST_MODIFIED, LAST_MODIFIED_DATE);
     if asked.is_some() {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
-        headers.insert(EXPIRES, NEVER);
+        headers.insert(EXPIRES, EXPIRES_DATE);
     }
     Ok(answer)
 }
@@ -95,7 +95,7 @@ pub(super) fn v2(call: &Call) -> Result<Answer, Failure> {
     headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     headers.append(VARY, HeaderValue::from_static("Accept"));
     headers.insert(ETAG, HeaderValue::try_from(&*tag).expect("hex digits and quotes"));
-    headers.insert(LAST_MODIFIED, MADE);
+    headers.insert(LAST_MODIFIED, LAST_MODIFIED_DATE);
     Ok(answer)
 }
 

@@ -141,8 +141,8 @@ fn subject(spec: &Value) -> Result<User, Status> {
         .collect();
     if name.is_empty() && groups.is_empty() {
         let path = FieldPath::new("spec").child("user");
-        let fault = FieldError::invalid(&path, "", "at least one of user or group must be specified");
-        return Err(invalid(fault));
+        let error = FieldError::invalid(&path, "", "at least one of user or group must be specified");
+        return Err(invalid(error));
     }
     Ok(User {
         name: name.to_owned(),
@@ -155,15 +155,15 @@ fn subject(spec: &Value) -> Result<User, Status> {
 /// A local review must be about its own namespace.
 fn check_local(spec: &Value, namespace: &str) -> Result<(), Status> {
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
-    let mut faults = FieldErrors::new();
-    faults.extend(check_attributes(spec));
+    let mut errors = FieldErrors::new();
+    errors.extend(check_attributes(spec));
     if path.is_object() {
         let field = FieldPath::new("spec").child("nonResourceAttributes");
         let why = "disallowed on this kind of request";
-        faults.push(FieldError::invalid(&field, shown(path), why));
+        errors.push(FieldError::invalid(&field, shown(path), why));
     }
-    if !faults.is_empty() {
-        return Err(all_invalid(&faults));
+    if !errors.is_empty() {
+        return Err(all_invalid(&errors));
     }
     let asked = resource["namespace"].as_str().unwrap_or_default();
     if asked != namespace {
@@ -185,8 +185,8 @@ fn shown(path: &Value) -> Value {
 }
 
 async fn access_status(registry: &Registry, user: &User, spec: &Value) -> Result<Value, Status> {
-    if let Some(fault) = check_attributes(spec) {
-        return Err(invalid(fault));
+    if let Some(error) = check_attributes(spec) {
+        return Err(invalid(error));
     }
     let request = asked(spec)?;
     let decision = registry.may(user, action(&request)).await?;
@@ -311,10 +311,10 @@ fn check_attributes(spec: &Value) -> Option<FieldError> {
 }
 
 /// Kubernetes omits the kind in these errors.
-fn invalid(fault: FieldError) -> Status {
-    all_invalid(&fault.into())
+fn invalid(error: FieldError) -> Status {
+    all_invalid(&error.into())
 }
 
-fn all_invalid(faults: &FieldErrors) -> Status {
-    Status::invalid(&GroupKind::new("authorization.k8s.io", ""), "", faults)
+fn all_invalid(errors: &FieldErrors) -> Status {
+    Status::invalid(&GroupKind::new("authorization.k8s.io", ""), "", errors)
 }

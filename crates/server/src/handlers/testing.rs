@@ -113,7 +113,7 @@ struct Streams {
 /// A change of the clock.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-struct ClockWish {
+struct ClockChange {
     advance: Option<values::Duration>,
     frozen: Option<bool>,
 }
@@ -121,7 +121,7 @@ struct ClockWish {
 /// A wait for idleness.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-struct IdleWish {
+struct IdleWait {
     quiet: Option<values::Duration>,
     timeout: Option<values::Duration>,
 }
@@ -145,9 +145,9 @@ fn found(was_there: bool) -> Result<Value, Failure> {
     }
 }
 
-fn span(wish: Option<values::Duration>, otherwise: Duration) -> Result<Duration, Status> {
+fn span(options: Option<values::Duration>, otherwise: Duration) -> Result<Duration, Status> {
     let negative = || Status::bad_request("a duration must not be negative");
-    wish.map_or(Ok(otherwise), |wish| wish.to_std().ok_or_else(negative))
+    options.map_or(Ok(otherwise), |options| options.to_std().ok_or_else(negative))
 }
 
 fn clock(testing: &Testing) -> Value {
@@ -163,18 +163,18 @@ fn clock(testing: &Testing) -> Value {
     json!(now)
 }
 
-async fn move_clock(server: &Shared, testing: &Testing, wish: ClockWish) -> Result<Value, Status> {
+async fn move_clock(server: &Shared, testing: &Testing, options: ClockChange) -> Result<Value, Status> {
     if !moving::can_be_moved() {
         let text = "the clock cannot be moved: the server runs on several threads";
         return Err(Status::bad_request(text));
     }
-    let by = span(wish.advance, Duration::ZERO)?;
-    if let Some(freeze) = wish.frozen {
+    let by = span(options.advance, Duration::ZERO)?;
+    if let Some(freeze) = options.frozen {
         let mut frozen = testing.frozen.lock();
         *frozen = freeze.then(|| frozen.take().unwrap_or_else(Frozen::begin));
     }
     let _one_at_a_time = testing.moving.lock().await;
-    let lifted = Lifted::begin(testing);
+    let lifted = Unfrozen::begin(testing);
     let look = || {
         let Activity {
             in_flight,
@@ -192,9 +192,9 @@ async fn move_clock(server: &Shared, testing: &Testing, wish: ClockWish) -> Resu
 }
 
 /// Unfreezes time until it is dropped.
-struct Lifted<'a>(&'a Testing);
+struct Unfrozen<'a>(&'a Testing);
 
-impl<'a> Lifted<'a> {
+impl<'a> Unfrozen<'a> {
     fn begin(testing: &'a Testing) -> Self {
         if let Some(frozen) = &mut *testing.frozen.lock() {
             frozen.lift();
@@ -203,7 +203,7 @@ impl<'a> Lifted<'a> {
     }
 }
 
-impl Drop for Lifted<'_> {
+impl Drop for Unfrozen<'_> {
     fn drop(&mut self) {
         if let Some(frozen) = &mut *self.0.frozen.lock() {
             frozen.hold();
@@ -213,8 +213,8 @@ impl Drop for Lifted<'_> {
 
 /// Waits until no request is in flight and nothing has happened for a while. Uses real time: other processes need it,
 /// and the server's clock may be frozen.
-async fn idle(server: &Shared, wish: IdleWish) -> Result<Value, Status> {
-    let (quiet, patience) = (span(wish.quiet, QUIET)?, span(wish.timeout, PATIENCE)?);
+async fn idle(server: &Shared, options: IdleWait) -> Result<Value, Status> {
+    let (quiet, patience) = (span(options.quiet, QUIET)?, span(options.timeout, PATIENCE)?);
     let begun = Instant::now();
     let (mut seen, mut since) = (server.counts.activity(), begun);
     while since.elapsed() < quiet || seen.in_flight > 0 {
@@ -242,8 +242,8 @@ fn inject(faults: &Faults, rule: Rule) -> Result<Value, Status> {
     Ok(json!({"id": id}))
 }
 
-fn set_flow(faults: &Faults, wish: &Streams) -> Value {
-    json!({"streams": faults.set_flow(&wish.request, wish.flow)})
+fn set_flow(faults: &Faults, options: &Streams) -> Value {
+    json!({"streams": faults.set_flow(&options.request, options.flow)})
 }
 
 async fn compact(server: &Shared) -> Result<Value, Status> {

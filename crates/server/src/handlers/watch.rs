@@ -34,16 +34,16 @@ pub(super) async fn watch(call: &mut Call, route: &ResourceRoute) -> Result<Answ
     let faults = call.server.faults.clone();
     let opened = Opened::new(faults.clone(), call.requester(), call.info.clone());
     let stream = opened.id();
-    let (is_websocket, is_running) = (websocket::is_asked_for(call), opened.is_running());
+    let (is_websocket, is_running) = (websocket::is_requested(call), opened.is_running());
     // A WebSocket needs a message per frame, and event faults need frames one by one.
     let of_events = faults.clone();
-    let takes_pieces = move || !is_websocket && is_running() && !of_events.may_trouble_events();
+    let takes_pieces = move || !is_websocket && is_running() && !of_events.may_affect_events();
     let frames = Box::new(Frames {
         watch,
         form,
         is_first: true,
         takes_pieces,
-        troubles: Troubles { faults, stream },
+        event_faults: EventFaults { faults, stream },
     });
     let frames = unfold(frames, async |mut frames| Some((frames.next().await?, frames)));
     let (counts, over_socket) = (call.server.counts.clone(), call.over_socket);
@@ -79,19 +79,19 @@ struct Frames<P> {
     is_first: bool,
     /// True if frames may be gathered.
     takes_pieces: P,
-    troubles: Troubles,
+    event_faults: EventFaults,
 }
 
 /// The injected faults of one stream's events.
-struct Troubles {
+struct EventFaults {
     faults: Arc<Faults>,
     stream: u64,
 }
 
-impl Troubles {
+impl EventFaults {
     /// Delays an item as injected; false if it must be dropped.
-    async fn lets_pass(&self, definition: &Definition, item: &WatchItem) -> bool {
-        if !self.faults.may_trouble_events() {
+    async fn delay_or_drop(&self, definition: &Definition, item: &WatchItem) -> bool {
+        if !self.faults.may_affect_events() {
             return true;
         }
         match self.on(definition, item) {
@@ -130,7 +130,11 @@ impl<P: Fn() -> bool> Frames<P> {
                 }
             }
             let item = self.watch.next().await?;
-            if !self.troubles.lets_pass(self.watch.definition(), &item).await {
+            if !self
+                .event_faults
+                .delay_or_drop(self.watch.definition(), &item)
+                .await
+            {
                 continue;
             }
             if let Some(first) = self.frame(&item) {
@@ -215,7 +219,7 @@ mod tests {
                 },
                 is_first: true,
                 takes_pieces: move || takes_pieces,
-                troubles: Troubles {
+                event_faults: EventFaults {
                     faults: Arc::default(),
                     stream: 0,
                 },
@@ -237,7 +241,7 @@ mod tests {
     }
 
     /// The types and names of the events in a piece.
-    fn told(piece: &[u8]) -> String {
+    fn shown(piece: &[u8]) -> String {
         let lines = piece.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let events = lines.map(|line| {
             let event: serde_json::Value = serde_json::from_slice(line).unwrap();
@@ -255,8 +259,8 @@ mod tests {
             bench.create(name, "").await;
         }
         let pieces = (together.next().await.unwrap(), each.next().await.unwrap());
-        assert_eq!(told(&pieces.0), "ADDED a, ADDED b, ADDED c");
-        assert_eq!(told(&pieces.1), "ADDED a");
+        assert_eq!(shown(&pieces.0), "ADDED a, ADDED b, ADDED c");
+        assert_eq!(shown(&pieces.1), "ADDED a");
     }
 
     #[tokio::test]
@@ -266,8 +270,8 @@ mod tests {
         for name in ["a", "b", "c"] {
             bench.create(name, &"x".repeat(MAX_GATHERED_BYTES / 2)).await;
         }
-        assert_eq!(told(&frames.next().await.unwrap()), "ADDED a, ADDED b");
-        assert_eq!(told(&frames.next().await.unwrap()), "ADDED c");
+        assert_eq!(shown(&frames.next().await.unwrap()), "ADDED a, ADDED b");
+        assert_eq!(shown(&frames.next().await.unwrap()), "ADDED c");
     }
 
     #[tokio::test]
@@ -279,7 +283,7 @@ mod tests {
         let damaged = bench.0.store().create(key, "no object".into(), None);
         damaged.await.unwrap();
         bench.create("b", "").await;
-        assert_eq!(told(&frames.next().await.unwrap()), "ADDED a, ERROR ");
+        assert_eq!(shown(&frames.next().await.unwrap()), "ADDED a, ERROR ");
         assert!(frames.next().await.is_none());
     }
 }

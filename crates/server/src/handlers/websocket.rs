@@ -26,7 +26,7 @@ const READ_BUFFER_BYTES: usize = 4 * 1024;
 const FRAME_LENGTH_BYTES: usize = 4;
 
 /// True if a request asks for a WebSocket.
-pub(super) fn is_asked_for(call: &Call) -> bool {
+pub(super) fn is_requested(call: &Call) -> bool {
     let upgrade = call
         .head
         .headers

@@ -175,8 +175,8 @@ static SCHEMA: Message = Message {
             "additionalProperties",
             21,
             OneOf(|value| match value {
-                Value::Bool(_) => &WHETHER,
-                _ => &WHICH,
+                Value::Bool(_) => &ADDITIONAL_ALLOWED,
+                _ => &ADDITIONAL_SCHEMA,
             }),
         ),
         ("type", 22, Within(1, &Text)),
@@ -189,8 +189,8 @@ static SCHEMA: Message = Message {
 };
 
 /// `additionalProperties`: a boolean, or a schema.
-static WHETHER: Form = Within(2, &Flag);
-static WHICH: Form = Within(1, &Form::Message(&SCHEMA));
+static ADDITIONAL_ALLOWED: Form = Within(2, &Flag);
+static ADDITIONAL_SCHEMA: Form = Within(1, &Form::Message(&SCHEMA));
 
 /// The bytes of a document.
 pub(super) fn encode(document: &Value) -> Vec<u8> {

@@ -13,5 +13,5 @@ mod kinds;
 mod metadata;
 mod patches;
 mod pods;
-mod rights;
+mod rbac;
 mod selectors;

@@ -2,6 +2,7 @@
 
 mod aggregation;
 mod audit;
+mod authorization;
 mod client;
 mod components;
 mod crash;
@@ -18,7 +19,6 @@ mod identity_files;
 mod lines;
 mod objects;
 mod observer;
-mod rights;
 mod simulation;
 mod slow_clients;
 mod tables;

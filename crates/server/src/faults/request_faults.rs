@@ -18,7 +18,7 @@ use crate::request_info::RequestInfo;
 
 /// Empty unless a rule has fired.
 #[derive(Debug, Default)]
-pub(crate) struct Trouble {
+pub(crate) struct RequestFaults {
     /// Before anything else.
     pub delay: Duration,
     /// Instead of handling the request.
@@ -38,15 +38,15 @@ enum Refusal {
     Forbidden,
 }
 
-impl Trouble {
+impl RequestFaults {
     /// Combines actions; `None` if there are none.
     pub(super) fn of(actions: impl ExactSizeIterator<Item = Action>) -> Option<Box<Self>> {
         if actions.len() == 0 {
             return None;
         }
-        let mut trouble = Box::<Self>::default();
-        actions.for_each(|action| trouble.add(action));
-        Some(trouble)
+        let mut faults = Box::<Self>::default();
+        actions.for_each(|action| faults.add(action));
+        Some(faults)
     }
 
     fn add(&mut self, action: Action) {
