@@ -25,11 +25,16 @@ use crate::metrics::RequestMetrics;
 use crate::rate_limit::{Bucket, RateLimit};
 use crate::transport::{Body, Connector, InProcess, Io, Lane, Pool};
 use crate::warning::{Warning, warnings};
+use crate::write::WriteObserver;
 use call::Call;
 
 /// A client of one API server. Clones share connections, credentials and the rate limit.
 #[derive(Clone)]
-pub struct Client(Arc<Inner>);
+pub struct Client {
+    inner: Arc<Inner>,
+    /// Receives the acknowledged writes of the clients built on this one.
+    writes: Option<WriteObserver>,
+}
 
 struct Inner {
     pool: Pool,
@@ -153,7 +158,7 @@ impl Client {
         let gzip = config.compression && !connector.is_local();
         let authority = config.server.authority().map(|authority| authority.as_str());
         let authority = authority.unwrap_or_default();
-        Self(Arc::new(Inner {
+        let inner = Inner {
             auth,
             bucket: options.rate_limit.map(Bucket::new),
             origin: format!("{}://{}", config.server.scheme_str().unwrap_or("http"), authority),
@@ -165,12 +170,29 @@ impl Client {
             learnt: Learnt::default(),
             pool: Pool::new(connector, config.server.clone(), options.loopback_http1),
             options,
-        }))
+        };
+        Self {
+            inner: Arc::new(inner),
+            writes: None,
+        }
+    }
+
+    /// The same client, whose acknowledged writes are reported to `observer`. Dry runs and requests sent with
+    /// [`Client::send`] are not reported.
+    pub fn observing_writes(&self, observer: WriteObserver) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            writes: Some(observer),
+        }
+    }
+
+    pub(crate) fn write_observer(&self) -> Option<&WriteObserver> {
+        self.writes.as_ref()
     }
 
     /// The namespace used if none is given.
     pub fn default_namespace(&self) -> &str {
-        &self.0.namespace
+        &self.inner.namespace
     }
 
     /// The URL of the server, without credentials.
@@ -180,16 +202,16 @@ impl Client {
 
     /// The default time limit of a request.
     pub(crate) fn timeout(&self) -> Option<Duration> {
-        self.0.options.timeout
+        self.inner.options.timeout
     }
 
     pub(crate) fn learnt(&self) -> &Learnt {
-        &self.0.learnt
+        &self.inner.learnt
     }
 
     /// The number of open connections. Watches share one until its streams are used up.
     pub fn open_connections(&self) -> usize {
-        self.0.pool.open_connections()
+        self.inner.pool.open_connections()
     }
 
     /// Sends a request whose URI is a path and query; returns a 2xx answer whose body is still arriving.
@@ -201,10 +223,10 @@ impl Client {
         options: &'a SendOptions,
     ) -> BoxFuture<'a, Result<Response<Body>, Error>> {
         Box::pin(async move {
-            let mut call = Call::new(&self.0, request, options)?;
+            let mut call = Call::new(&self.inner, request, options)?;
             let limit = options
                 .timeout
-                .or(self.0.options.timeout.filter(|_| !options.watch));
+                .or(self.inner.options.timeout.filter(|_| !options.watch));
             call.run(limit).await
         })
     }
@@ -230,13 +252,13 @@ impl Client {
 
     /// The URL of a path, for errors.
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("{}{}{path}", self.0.origin, self.0.prefix)
+        format!("{}{}{path}", self.inner.origin, self.inner.prefix)
     }
 
     /// Sends an upgrade request on its own HTTP/1.1 connection. The answer must come within 45 seconds.
     pub async fn upgrade(&self, request: Request<Bytes>) -> Result<Response<Box<dyn Io>>, Error> {
         let mut call = Call::new(
-            &self.0,
+            &self.inner,
             request,
             &SendOptions {
                 watch: true,
@@ -326,7 +348,7 @@ fn default_user_agent() -> String {
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
-            .field("server", &self.0.origin)
+            .field("server", &self.inner.origin)
             .finish_non_exhaustive()
     }
 }

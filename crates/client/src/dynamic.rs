@@ -31,6 +31,7 @@ use crate::list::{ListStream, ObjectList};
 use crate::pager::Pager;
 use crate::transport::Body;
 use crate::watch::WatchStream;
+use crate::write::{Write, WriteEffect, is_write};
 
 /// The objects of one resource, in one namespace or in all.
 ///
@@ -393,8 +394,15 @@ impl DynamicApi {
             let request = self.collection().accepting(self.accept_list());
             let request = self.build(Method::DELETE, request.delete(which, options));
             Box::pin(async move {
-                let answer = self.open(request?, false).await?;
-                ListStream::new(answer, self.kind(), self.kept).collect().await
+                let request = request?;
+                let noted = self.noted(&request);
+                let answer = self.open(request, false).await?;
+                let deleted = ListStream::new(answer, self.kind(), self.kept).collect().await?;
+                if let (Some(_), Some(observer)) = (noted, self.client.write_observer()) {
+                    let write = |object| Write::of(&self.resource, object, WriteEffect::Deleted);
+                    deleted.items.iter().for_each(|object| observer(&write(object)));
+                }
+                Ok(deleted)
             })
         })
     }
@@ -417,14 +425,43 @@ impl DynamicApi {
         &self,
         request: Result<Request<Bytes>, Error>,
     ) -> BoxFuture<'_, Result<Object, Error>> {
-        Box::pin(async move { self.open(request?, false).await?.object().await })
+        Box::pin(async move {
+            let request = request?;
+            let noted = self.noted(&request);
+            let object = self.open(request, false).await?.object().await?;
+            if let Some(method) = noted {
+                self.note(&method, &ObjectOrStatus::Object(object.clone()));
+            }
+            Ok(object)
+        })
     }
 
     pub(crate) fn send_for_either(
         &self,
         request: Result<Request<Bytes>, Error>,
     ) -> BoxFuture<'_, Result<ObjectOrStatus<Object>, Error>> {
-        Box::pin(async move { self.open(request?, false).await?.object_or_status().await })
+        Box::pin(async move {
+            let request = request?;
+            let noted = self.noted(&request);
+            let answer = self.open(request, false).await?.object_or_status().await?;
+            if let Some(method) = noted {
+                self.note(&method, &answer);
+            }
+            Ok(answer)
+        })
+    }
+
+    /// The method of a request whose answer is reported to the client's observer of writes.
+    fn noted(&self, request: &Request<Bytes>) -> Option<Method> {
+        let observed = self.client.write_observer().is_some() && is_write(request);
+        observed.then(|| request.method().clone())
+    }
+
+    fn note(&self, method: &Method, answer: &ObjectOrStatus<Object>) {
+        let write = Write::acknowledged(&self.resource, &self.namespace, method, answer);
+        if let (Some(observer), Some(write)) = (self.client.write_observer(), write) {
+            observer(&write);
+        }
     }
 
     fn open_list(&self, options: &ListOptions) -> BoxFuture<'_, Result<ListStream, Error>> {

@@ -65,6 +65,7 @@ mod typed;
 mod warning;
 mod watch;
 mod websocket;
+mod write;
 
 pub use auth::AuthError;
 pub use call::Call;
@@ -89,3 +90,4 @@ pub use transport::{Body, BodyError, InProcess, Io, TransportError};
 pub use typed::{Api, Identity, List, ListIntoIter, ListIter, Owner, ResourceType, TypedStream};
 pub use warning::Warning;
 pub use watch::{WatchEvent, WatchStream};
+pub use write::{Write, WriteEffect, WriteObserver};

@@ -93,6 +93,14 @@ impl Source for ApiSource {
         self.api.resource().group_resource().to_string().into()
     }
 
+    /// Field selectors are evaluated by the server only.
+    fn selects(&self, object: &Object) -> bool {
+        let namespace = self.api.namespace_name();
+        (namespace.is_empty() || namespace == object.namespace())
+            && self.labels.matches(object.labels().as_slice())
+            && self.fields.is_everything()
+    }
+
     fn has_streaming_lists(&self) -> bool {
         self.api.has_streaming_lists()
     }

@@ -10,6 +10,8 @@
 //! Guarantees:
 //! - A key is reconciled by one worker at a time, and again if it changed meanwhile.
 //! - The object passed to `reconcile` is at least as new as the change that triggered it.
+//! - A reconcile sees at least what earlier reconciles of its key have written, of its own and the other kinds
+//!   ([`ControllerOptions::own_writes`]). Until the informers show it, the key is skipped and requeued.
 //! - A failed reconcile is retried after 5 ms, 10 ms, 20 ms … 1000 s, counted per key; success resets the count. A panic
 //!   counts as a failure and affects no other key.
 //! - Objects of the first list and of a resync are queued behind real changes.
@@ -19,6 +21,7 @@
 
 mod groups;
 mod handle;
+mod own_writes;
 mod readiness;
 mod trigger;
 mod typed;
@@ -36,6 +39,7 @@ use tokio::task::JoinSet;
 use watchkeeper_meta::{ObjectKey, Resource};
 use watchkeeper_wire::Object;
 
+use self::own_writes::OwnWrites;
 use self::trigger::Trigger;
 use self::worker::{ErasedReconciler, Worker};
 use crate::delta::{Cause, Delta};
@@ -46,6 +50,7 @@ use crate::store::StoreEndedError;
 
 pub use groups::KeyGroups;
 pub use handle::ReconcileHandle;
+pub use own_writes::{OWN_WRITES_DEADLINE, Writes};
 pub use readiness::{NotReadyError, Readiness};
 pub use trigger::{Mapping, Predicate, generation_changed};
 pub use typed::{Context, Controller, NotWatchedError};
@@ -82,6 +87,13 @@ pub struct ControllerOptions {
     pub error_policy: Option<ErrorPolicy>,
     /// The delay of a retry; by default exponential per key, 5 ms … 1000 s.
     pub limiter: Option<Box<dyn RateLimiter<ObjectKey>>>,
+    /// The longest time a reconcile is held back until the informers show the writes of earlier reconciles of its key,
+    /// counted from the last write; by default two minutes. Then it runs, with a warning. `None`: it is never held back,
+    /// and may act on a cache without its own writes.
+    ///
+    /// The writes of a [`Context`]'s clients are noted, and those of [`Writes::client`]. A write whose answer was lost
+    /// is not.
+    pub own_writes: Option<Duration>,
     /// The time running reconciles have to finish after a shutdown; then they are dropped.
     pub shutdown_deadline: Duration,
     /// The metrics of the queue and the reconciles, under the controller's name.
@@ -101,6 +113,7 @@ impl Default for ControllerOptions {
             reconcile_timeout: None,
             error_policy: None,
             limiter: None,
+            own_writes: Some(OWN_WRITES_DEADLINE),
             shutdown_deadline: SHUTDOWN_DEADLINE,
             metrics: None,
             observer: None,
@@ -117,6 +130,8 @@ pub struct Request {
     pub object: Option<Object>,
     /// The number of failures since the last success.
     pub attempts: u32,
+    /// Notes the writes of this reconcile: [`Writes::client`].
+    pub writes: Writes,
 }
 
 /// The action after a successful reconcile.
@@ -303,12 +318,16 @@ impl BoundController {
             for trigger in controller.triggers {
                 triggers.spawn(trigger.run(controller.queue.clone(), controller.options.debounce));
             }
+            let informers = [controller.primary.clone()].into_iter().chain(others.clone());
+            let own_writes = controller.options.own_writes;
+            let own_writes = own_writes.map(|deadline| OwnWrites::new(informers.collect(), deadline).into());
             let worker = Arc::new(Worker {
                 name: controller.name.into(),
                 reconciler,
                 store: controller.primary.store().clone(),
                 queue: controller.queue.clone(),
                 groups: controller.options.groups.map(Into::into),
+                own_writes,
                 timeout: controller.options.reconcile_timeout,
                 policy: controller.options.error_policy,
                 metrics: controller.metrics,
@@ -379,6 +398,7 @@ impl fmt::Debug for ControllerOptions {
             .field("groups", &self.groups)
             .field("debounce", &self.debounce)
             .field("reconcile_timeout", &self.reconcile_timeout)
+            .field("own_writes", &self.own_writes)
             .field("shutdown_deadline", &self.shutdown_deadline)
             .finish_non_exhaustive()
     }

@@ -49,6 +49,7 @@ use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
+use watchkeeper_wire::Object;
 
 use self::mailbox::Mailbox;
 use self::subscription::Changes;
@@ -139,6 +140,7 @@ struct Inner {
     resync: Option<Duration>,
     /// The watched resource, for the log.
     name: String,
+    sources: Vec<Arc<ObjectSource>>,
     driver: tokio::sync::Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -194,7 +196,7 @@ impl Informer {
             .first()
             .map_or_else(String::new, |source| source.name().into_owned());
         let driver = Driver {
-            reflector: Reflector::new(sources, writer, options.config),
+            reflector: Reflector::new(sources.clone(), writer, options.config),
             store: store.clone(),
             posts: posts.clone(),
             report,
@@ -205,6 +207,7 @@ impl Informer {
             health,
             resync: options.resync,
             name,
+            sources,
             driver: Some(tokio::spawn(driver.run())).into(),
         };
         Self::of(Arc::new(inner))
@@ -228,6 +231,11 @@ impl<K: View> Informer<K> {
     /// The watched resource with its group: `deployments.apps`.
     pub fn name(&self) -> &str {
         &self.inner.name
+    }
+
+    /// False if the object is certainly, or possibly, not selected by its lists and watches.
+    pub(crate) fn selects(&self, object: &Object) -> bool {
+        self.inner.sources.iter().any(|source| source.selects(object))
     }
 
     /// The store.

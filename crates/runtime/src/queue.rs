@@ -356,6 +356,12 @@ impl<K: Hash + Eq + Clone> Work<K> {
         self.queue().add(self.key.clone(), AddOptions { after, priority });
     }
 
+    /// Ends the work unfinished and requeues the key after this time. It is neither a success nor a failure.
+    pub fn defer(self, after: Duration) {
+        let priority = self.priority;
+        self.queue().add(self.key.clone(), AddOptions { after, priority });
+    }
+
     fn queue(&self) -> Queue<K> {
         Queue {
             shared: self.shared.clone(),

@@ -42,7 +42,9 @@ impl Source for Fed {
     }
 }
 
-fn fed(listed: &[Object]) -> (Informer, mpsc::UnboundedSender<Input<Object>>) {
+pub(super) type Feed = mpsc::UnboundedSender<Input<Object>>;
+
+pub(super) fn fed(listed: &[Object]) -> (Informer, Feed) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let source = Fed {
         listed: listed.to_vec(),
@@ -801,9 +803,10 @@ async fn reconciles_are_counted_under_controller_runtimes_names() {
         controller_runtime_terminal_reconcile_errors_total{controller="pods"} 1
         controller_runtime_reconcile_panics_total{controller="pods"} 1
         controller_runtime_reconcile_timeouts_total{controller="pods"} 0
+        stale_sync_skips_total{controller="pods"} 0
         controller_runtime_max_concurrent_reconciles{controller="pods"} 1
         controller_runtime_active_workers{controller="pods"} 0"#]]
-    .assert_eq(&lines[..9].join("\n"));
+    .assert_eq(&lines[..10].join("\n"));
     assert!(text.contains(r#"controller_runtime_reconcile_time_seconds_count{controller="pods"} 4"#));
     assert!(text.contains(r#"workqueue_adds_total{name="pods"} 4"#), "{text}");
 }

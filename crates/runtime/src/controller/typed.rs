@@ -224,6 +224,7 @@ where
             return Ok(Action::Done);
         };
         let context = Context {
+            client: request.writes.client(&self.surroundings.client),
             surroundings: self.surroundings.clone(),
             key: request.key,
             object,
@@ -236,6 +237,7 @@ where
 /// The context of one reconcile.
 pub struct Context<K: ResourceType> {
     surroundings: Arc<Surroundings<K>>,
+    client: Client,
     key: ObjectKey,
     object: Object,
     attempts: u32,
@@ -265,9 +267,9 @@ impl<K: ResourceType> Context<K> {
         self.attempts
     }
 
-    /// The client of the controller's factory.
+    /// The client of the controller's factory. The next reconcile of this object sees its writes.
     pub fn client(&self) -> &Client {
-        &self.surroundings.client
+        &self.client
     }
 
     /// The API of a kind in the object's namespace. Reads and writes go to the server.
@@ -359,6 +361,7 @@ impl<K: ResourceType> Clone for Context<K> {
     fn clone(&self) -> Self {
         Self {
             surroundings: self.surroundings.clone(),
+            client: self.client.clone(),
             key: self.key.clone(),
             object: self.object.clone(),
             attempts: self.attempts,

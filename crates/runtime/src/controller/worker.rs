@@ -12,6 +12,7 @@ use tracing::Instrument;
 use watchkeeper_meta::ObjectKey;
 
 use super::groups::Groups;
+use super::own_writes::OwnWrites;
 use super::{Action, BoxError, Reconciler, Request};
 use crate::clock::now;
 use crate::metrics::{ControllerMetrics, Outcome};
@@ -95,6 +96,7 @@ pub(super) struct Worker {
     pub(super) store: Store,
     pub(super) queue: Queue<ObjectKey>,
     pub(super) groups: Option<Groups>,
+    pub(super) own_writes: Option<Arc<OwnWrites>>,
     pub(super) timeout: Option<Duration>,
     pub(super) policy: Option<ErrorPolicy>,
     pub(super) metrics: Option<Arc<ControllerMetrics>>,
@@ -130,10 +132,15 @@ impl Worker {
 
     async fn handle(&self, work: Work<ObjectKey>) {
         let key = work.key().clone();
+        if let Some(delay) = self.own_writes.as_ref().and_then(|own| own.stale(&key, now())) {
+            return self.skip(work, delay);
+        }
         let attempts = work.attempts();
+        let own_writes = self.own_writes.as_ref();
         let request = Request {
             object: self.store.get(&key),
             attempts,
+            writes: own_writes.map_or_else(Default::default, |own| own.writes_of(&key)),
             key: key.clone(),
         };
         let span = tracing::info_span!("reconcile", controller = &*self.name, %key, attempt = attempts + 1);
@@ -202,6 +209,15 @@ impl Worker {
             }
             _ => tracing::warn!(controller, %key, error = shown, ?after, "reconcile failed, retrying"),
         }
+    }
+
+    /// The informers do not yet show what an earlier reconcile has written.
+    fn skip(&self, work: Work<ObjectKey>, delay: Duration) {
+        tracing::debug!(controller = &*self.name, key = %work.key(), ?delay, "own writes are not yet in the store");
+        if let Some(metrics) = &self.metrics {
+            metrics.skipped();
+        }
+        work.defer(delay);
     }
 
     fn begin(&self) -> Option<Instant> {

@@ -86,6 +86,7 @@ pub(crate) struct ControllerMetrics {
     terminal: AtomicU64,
     panics: AtomicU64,
     timeouts: AtomicU64,
+    skips: AtomicU64,
     took: Histogram,
 }
 
@@ -101,6 +102,7 @@ impl ControllerMetrics {
             terminal: AtomicU64::new(0),
             panics: AtomicU64::new(0),
             timeouts: AtomicU64::new(0),
+            skips: AtomicU64::new(0),
             took: Histogram::new(DURATIONS),
         }
     }
@@ -108,6 +110,11 @@ impl ControllerMetrics {
     /// A reconcile has started.
     pub(crate) fn begun(&self) {
         self.active.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A key was skipped because an informer does not show an own write.
+    pub(crate) fn skipped(&self) {
+        self.skips.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A reconcile has ended. Panics and timeouts count as errors too.
@@ -178,6 +185,12 @@ pub(super) fn collect(controllers: &[Arc<ControllerMetrics>], text: &mut Metrics
         "Total number of reconciliation timeouts per controller",
         MetricKind::Counter,
         &|controller| controller.timeouts.load(Ordering::Relaxed),
+    );
+    number(
+        "stale_sync_skips_total",
+        "Total number of reconciliations skipped because the cache did not show the controller's own writes",
+        MetricKind::Counter,
+        &|controller| controller.skips.load(Ordering::Relaxed),
     );
     number(
         "controller_runtime_max_concurrent_reconciles",

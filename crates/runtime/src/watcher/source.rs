@@ -33,6 +33,11 @@ pub trait Source: Send + Sync + 'static {
         "objects".into()
     }
 
+    /// False if the object is certainly, or possibly, not in its lists and watches.
+    fn selects(&self, _object: &Self::Object) -> bool {
+        true
+    }
+
     /// False if streaming lists are known not to work.
     fn has_streaming_lists(&self) -> bool {
         true

@@ -7,6 +7,7 @@ mod intermediate_state;
 mod leader;
 mod lost_answer;
 mod mechanics;
+mod own_writes;
 mod stale_state;
 mod stale_status;
 mod support;

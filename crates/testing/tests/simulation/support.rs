@@ -123,7 +123,7 @@ fn resource(group: &'static str, kind: &'static str, plural: &'static str) -> Re
     }
 }
 
-fn task_resource() -> Resource {
+pub(crate) fn task_resource() -> Resource {
     resource("example.com", "Task", "tasks")
 }
 
@@ -131,8 +131,12 @@ pub(crate) fn tasks(client: &Client) -> DynamicApi {
     client.dynamic(task_resource()).namespace("default")
 }
 
+pub(crate) fn pod_resource() -> Resource {
+    resource("", "Pod", "pods")
+}
+
 pub(crate) fn pods(client: &Client) -> DynamicApi {
-    client.dynamic(resource("", "Pod", "pods")).namespace("default")
+    client.dynamic(pod_resource()).namespace("default")
 }
 
 pub(crate) fn maps(client: &Client) -> DynamicApi {
