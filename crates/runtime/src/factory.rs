@@ -33,11 +33,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use watchkeeper_client::{Client, DynamicApi, ResourceType};
 use watchkeeper_meta::{FieldSelector, LabelSelector, Resource, Scope};
+use watchkeeper_wire::{FieldMask, FieldMaskError};
 
 use crate::api_source::ApiSource;
 use crate::clock::{self, now};
 use crate::informer::{Informer, InformerOptions, NotSyncedError, WeakInformer};
 use crate::reflector::ObjectSource;
+use crate::store::Transform;
 use crate::view::{Untyped, View};
 
 /// The objects to watch: of a Rust type, or of any resource, undecoded.
@@ -52,6 +54,8 @@ pub struct Selection<K: View = Untyped> {
     pub fields: FieldSelector,
     /// Only their `metadata`, at a fraction of the memory.
     pub metadata_only: bool,
+    /// Only these fields; the others are dropped before an object is stored. See [`Selection::keeping`].
+    pub keep: Option<FieldMask>,
     /// The type readers get.
     #[doc(hidden)]
     pub view: PhantomData<fn() -> K>,
@@ -71,12 +75,40 @@ impl Selection {
             labels: LabelSelector::default(),
             fields: FieldSelector::default(),
             metadata_only: false,
+            keep: None,
             view: PhantomData,
         }
     }
 }
 
 impl<K: View> Selection<K> {
+    /// The same objects of a built-in kind with only these fields: `spec.containers.image`, through lists. Their
+    /// identity is kept as well: all of `metadata` but annotations and managed fields, unless they are named.
+    ///
+    /// Readers, indexes, predicates and mappings see nothing else, and structs are decoded from it. Such an object must
+    /// not be written back. For a custom kind, set `keep` to [`FieldMask::custom`].
+    ///
+    /// ```
+    /// # use watchkeeper_meta::Resource;
+    /// # use watchkeeper_runtime::factory::Selection;
+    /// let pods = Selection::all(Resource::namespaced("", "v1", "Pod", "pods"));
+    /// let pods = pods.keeping(["spec.nodeName", "status.phase"])?;
+    /// let error = pods.keeping(["spec.nodename"]).unwrap_err();
+    /// assert_eq!(error.to_string(), r#"Pod has no field "spec.nodename": did you mean "spec.nodeName"?"#);
+    /// # Ok::<(), watchkeeper_wire::FieldMaskError>(())
+    /// ```
+    pub fn keeping<P: Into<String>>(
+        self,
+        paths: impl IntoIterator<Item = P>,
+    ) -> Result<Self, FieldMaskError> {
+        let kind = self.resource.group_version_kind();
+        let keep = FieldMask::new(&kind.api_version(), &kind.kind, paths)?;
+        Ok(Self {
+            keep: Some(keep),
+            ..self
+        })
+    }
+
     /// The same objects, undecoded.
     pub fn untyped(self) -> Selection {
         self.with_view()
@@ -89,6 +121,7 @@ impl<K: View> Selection<K> {
             labels: self.labels,
             fields: self.fields,
             metadata_only: self.metadata_only,
+            keep: self.keep,
             view: PhantomData,
         }
     }
@@ -102,6 +135,7 @@ impl<K: View> Clone for Selection<K> {
             labels: self.labels.clone(),
             fields: self.fields.clone(),
             metadata_only: self.metadata_only,
+            keep: self.keep.clone(),
             view: PhantomData,
         }
     }
@@ -115,6 +149,7 @@ impl<K: View> fmt::Debug for Selection<K> {
             .field("labels", &self.labels)
             .field("fields", &self.fields)
             .field("metadata_only", &self.metadata_only)
+            .field("keep", &self.keep)
             .finish()
     }
 }
@@ -192,6 +227,7 @@ struct Identity {
     labels: String,
     fields: String,
     metadata_only: bool,
+    kept: Option<String>,
 }
 
 impl Factory {
@@ -225,6 +261,7 @@ impl Factory {
             labels: selection.labels.to_string(),
             fields: selection.fields.to_string(),
             metadata_only: selection.metadata_only,
+            kept: selection.keep.as_ref().map(ToString::to_string),
         };
         let mut running = self.running.lock();
         if let Some(informer) = running.get(&identity).and_then(WeakInformer::upgrade) {
@@ -277,7 +314,10 @@ impl Factory {
             let (labels, fields) = (selection.labels.clone(), selection.fields.clone());
             Arc::new(ApiSource::selected(api, labels, fields))
         };
-        let options = self.options.of(&selection.resource);
+        let mut options = self.options.of(&selection.resource);
+        if let Some(mask) = selection.keep.clone() {
+            options.transform = Some(masking(mask, options.transform.take()));
+        }
         match selection.namespaces.as_slice() {
             [] => Informer::start(source(api.all_namespaces()), options),
             namespaces => {
@@ -286,6 +326,14 @@ impl Factory {
             }
         }
     }
+}
+
+/// A transform, if any, sees the whole object; then the mask is applied.
+fn masking(mask: FieldMask, transform: Option<Transform>) -> Transform {
+    Arc::new(move |object| match &transform {
+        Some(transform) => transform(object).masked(&mask),
+        None => object.masked(&mask),
+    })
 }
 
 /// An informer did not get its first list in time.

@@ -23,3 +23,4 @@ pub use error::{JsonError, JsonErrorKind};
 pub(crate) use header::item_identity;
 pub use header::{annotations, header, item_header, labels};
 pub(crate) use outline::Outline;
+pub(crate) use reader::Reader;

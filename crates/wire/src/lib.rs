@@ -7,6 +7,7 @@ mod carry;
 pub mod difference;
 mod encoding;
 mod error;
+mod field_mask;
 pub mod json;
 mod kept;
 pub mod limits;
@@ -24,6 +25,7 @@ pub mod yaml;
 
 pub use encoding::{Encoding, TextPairs};
 pub use error::WireError;
+pub use field_mask::{FieldMask, FieldMaskError, MOST_PATHS};
 pub use list::ListSplitter;
 pub use list_head::ListHead;
 pub use object::{Object, ObjectOptions};

@@ -29,7 +29,7 @@ use self::head::{Head, Span};
 use crate::kept::{with_joined, with_kept};
 use crate::protobuf::Envelope;
 use crate::raw_object::api_version;
-use crate::{Encoding, RawObject, TextPairs, WireError, json, protobuf};
+use crate::{Encoding, FieldMask, RawObject, TextPairs, WireError, json, protobuf};
 
 /// An object: its header and its bytes behind one reference count.
 ///
@@ -131,6 +131,24 @@ impl Object {
             _ => with_joined(front, back, |body| ThinArc::from_header_and_slice(head, body)),
         };
         Some((Self(object), outline.length))
+    }
+
+    /// The same object with only the fields of a mask. An object of another kind than the mask's is unchanged.
+    pub fn masked(&self, mask: &FieldMask) -> Self {
+        if mask.kind() != (&*self.api_version(), self.kind()) {
+            return self.clone();
+        }
+        // The bytes were read when the object was made: only an unread field can be malformed, and it stays.
+        self.try_masked(mask).unwrap_or_else(|_| self.clone())
+    }
+
+    fn try_masked(&self, mask: &FieldMask) -> Result<Self, WireError> {
+        let body = mask.copy(self.encoding(), self.bytes())?;
+        let header = match self.encoding() {
+            Encoding::Json => json::item_identity(&body)?,
+            Encoding::Protobuf => protobuf::header::identity(&body)?,
+        };
+        Self::assemble(self.encoding(), &body, &header, Some(self.group_version_kind()))
     }
 
     fn assemble(
