@@ -1,11 +1,13 @@
 //! A cluster in this process: an API server, the simulator, and a client that needs no port.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use watchkeeper_client::{Client, ClientOptions};
 use watchkeeper_server::{Builder, Handle, Server, StartError};
+use watchkeeper_simulator::scenario::Script;
 use watchkeeper_simulator::{Simulator, SimulatorOptions};
 
 use crate::cluster::client_options;
@@ -23,12 +25,23 @@ pub(crate) struct LocalOptions {
     /// Only the API server, without the simulator: pods are not scheduled or run, and nothing is garbage collected
     #[arg(long)]
     no_simulator: bool,
+
+    /// Failures of nodes and pods, and stages of objects in KWOK's format: YAML documents of the kinds Scenario and Stage
+    #[arg(long, value_name = "FILE", conflicts_with = "no_simulator")]
+    scenario: Option<PathBuf>,
 }
 
 impl LocalOptions {
     /// True if the simulator runs.
     pub(crate) fn simulates(&self) -> bool {
         !self.no_simulator
+    }
+
+    /// The content of the scenario file. It is read before anything is started.
+    fn script(&self) -> Result<Script, Failure> {
+        self.scenario
+            .as_deref()
+            .map_or_else(|| Ok(Script::default()), read_script)
     }
 }
 
@@ -64,9 +77,10 @@ impl LocalCluster {
         verbosity: i32,
         session: &Session,
     ) -> Result<Self, Failure> {
+        let script = options.script()?;
         let server = builder.start().await.map_err(not_started)?;
         let client = watchkeeper_testing::client_of(&server, quiet_options(verbosity, session))?;
-        let life = Life::start(&server, &client, options);
+        let life = Life::start(&server, &client, options, script);
         Ok(Self { server, client, life })
     }
 
@@ -83,7 +97,7 @@ impl LocalCluster {
 }
 
 impl Life {
-    fn start(server: &Handle, client: &Client, options: &LocalOptions) -> Self {
+    fn start(server: &Handle, client: &Client, options: &LocalOptions, script: Script) -> Self {
         if !options.simulates() {
             return Self::Nobody;
         }
@@ -93,6 +107,8 @@ impl Life {
                 nodes: options.nodes,
                 root_ca: server.authority_pem(),
                 metrics: true,
+                stages: script.stages,
+                scenario: script.scenario,
                 ..Default::default()
             },
         );
@@ -109,6 +125,12 @@ impl Life {
         );
         Self::Elected(Elected::start(client, options, identity))
     }
+}
+
+fn read_script(path: &Path) -> Result<Script, Failure> {
+    let wrong = |error: anyhow::Error| Failure::text(format!("--scenario {}: {error:#}", path.display()));
+    let file = std::fs::read(path).map_err(|error| wrong(error.into()))?;
+    Script::read(&file).map_err(|error| wrong(error.into()))
 }
 
 /// The options of clients of a server in this process.

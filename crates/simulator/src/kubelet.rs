@@ -35,16 +35,21 @@ use crate::events::{self, note};
 use crate::item::Item;
 use crate::kinds::{nodes, pods};
 use crate::pods::has_ended;
+use crate::scenario::NodeState;
 use crate::scheduler::BY_NODE;
 use crate::time;
 
 /// The annotation that keeps a running pod from being ready, if `false`.
 const READY: &str = "simulator.watchkeeper/ready";
 
+/// The interval at which a pod looks whether its node is back.
+const DOWN: Duration = Duration::from_secs(5);
+
 /// Runs the controller.
 pub(crate) fn run(cluster: &Cluster, options: SimulatorOptions) -> Task {
     let kubelet = Arc::new(Kubelet {
         options,
+        started: Instant::now(),
         moments: Mutex::default(),
         addresses: Addresses::new(cluster),
     });
@@ -69,6 +74,8 @@ fn pods_on(cluster: &Cluster) -> Mapping {
 
 struct Kubelet {
     options: SimulatorOptions,
+    /// The time from which the scenario counts.
+    started: Instant,
     moments: Mutex<HashMap<ObjectKey, Moments>>,
     addresses: Addresses,
 }
@@ -93,6 +100,9 @@ impl Kubelet {
         if is_lost(cluster, &pod).await? {
             return self.stop(cluster, &pod).await;
         }
+        if self.is_unreachable(cluster, &pod) {
+            return Ok(Action::After(DOWN));
+        }
         if pod.is_deleting() {
             return self.end(cluster, &pod).await;
         }
@@ -111,7 +121,9 @@ impl Kubelet {
 
     /// Advances every container.
     async fn run(&self, cluster: &Cluster, pod: &Item) -> Result<Action, Error> {
-        if let Some(left) = self.left(pod, "created", self.options.container_creation) {
+        let pull = self.options.scenario.image_pull(pod, self.started.elapsed());
+        let creation = self.options.container_creation.max(pull.unwrap_or_default());
+        if let Some(left) = self.left(pod, "created", creation) {
             return Ok(Action::After(left));
         }
         let steps = self.steps(pod);
@@ -145,7 +157,7 @@ impl Kubelet {
     fn steps<'a>(&self, pod: &'a Item) -> HashMap<&'a str, Step> {
         let mut steps = HashMap::new();
         for container in Container::all(pod) {
-            let program = Program::of(pod, container.spec, container.role, self.options.run_time);
+            let program = self.program(pod, &container);
             let since = self.since(pod, &container.moment());
             let step = container.step(pod, program, since, self.options.restart_backoff);
             let is_done = container.exit_code() == Some(0);
@@ -155,6 +167,28 @@ impl Kubelet {
             }
         }
         steps
+    }
+
+    fn program(&self, pod: &Item, container: &Container<'_>) -> Program {
+        let crash = self.options.scenario.crash(pod, self.started.elapsed());
+        match crash.filter(|_| container.role == Role::Main) {
+            Some(crash) => Program::Ends {
+                after: crash.after,
+                code: crash.code,
+            },
+            None => Program::of(pod, container.spec, container.role, self.options.run_time),
+        }
+    }
+
+    /// True if the scenario has taken a pod's node off the network.
+    fn is_unreachable(&self, cluster: &Cluster, pod: &Item) -> bool {
+        if self.options.scenario.is_empty() {
+            return false;
+        }
+        let nodes = cluster.snapshot(&nodes());
+        let node = nodes.find("", pod.text("/spec/nodeName"));
+        let state = node.map(|node| self.options.scenario.node(node, self.started.elapsed()));
+        state == Some(NodeState::Down)
     }
 
     fn statuses(&self, pod: &Item, step: impl Fn(&Container<'_>) -> Step) -> Statuses {

@@ -7,6 +7,7 @@
 //! | what it does |~| part | function || what it does |
 //! |---|---|
 //! | nodes | registers nodes, keeps all nodes Ready and renews their leases |
+//! | stages | takes objects through the stages of a file, in the format of KWOK, instead of the parts above and below |
 //! | scheduler | binds pods to nodes by requests, taints, affinity and spreading, and reports why it cannot |
 //! | kubelet | takes pods and their init containers from Pending to Running, and to their end |
 //! | taint eviction | deletes pods from nodes whose `NoExecute` taints they do not tolerate |
@@ -37,7 +38,9 @@
 //! | `simulator.watchkeeper/cpu-usage: "250m"` | CPU usage of each container |
 //! | `simulator.watchkeeper/memory-usage: "64Mi"` | memory usage of each container |
 //!
-//! Without them, simple commands are simulated: `sleep 30`, `false`, `sh -c "sleep 5; exit 3"`.
+//! Failures are described by a [`scenario`]: zone outages, flapping nodes, slow image pulls, crash loops, preemption.
+//!
+//! Without annotations, simple commands are simulated: `sleep 30`, `false`, `sh -c "sleep 5; exit 3"`.
 
 mod accounts;
 mod autoscalers;
@@ -65,7 +68,9 @@ mod quotas;
 mod replica_sets;
 mod revisions;
 mod rollout;
+pub mod scenario;
 mod scheduler;
+mod stages;
 mod stateful_sets;
 mod taint_eviction;
 mod time;
@@ -78,6 +83,9 @@ use tokio::task::JoinSet;
 use watchkeeper_client::Client;
 
 use crate::cluster::Cluster;
+use crate::scenario::Scenario;
+
+pub use crate::stages::{Stage, StageError};
 
 /// Options of the simulated cluster.
 #[derive(Clone, Debug)]
@@ -97,6 +105,11 @@ pub struct SimulatorOptions {
     /// True to serve `metrics.k8s.io`, so that `kubectl top` works. It needs two custom resource definitions, and an
     /// object for each pod and node.
     pub metrics: bool,
+    /// What objects go through, in the format of KWOK. The stages of a kind replace what the simulator does with it by
+    /// itself; see [`scenario::Script::read`].
+    pub stages: Vec<Stage>,
+    /// What goes wrong, and when.
+    pub scenario: Scenario,
 }
 
 impl Default for SimulatorOptions {
@@ -109,6 +122,8 @@ impl Default for SimulatorOptions {
             restart_backoff: Duration::from_secs(10),
             root_ca: None,
             metrics: false,
+            stages: Vec::new(),
+            scenario: Scenario::default(),
         }
     }
 }
@@ -124,10 +139,10 @@ impl Simulator {
     pub fn start(client: Client, options: SimulatorOptions) -> Self {
         let cluster = Cluster::new(client);
         let (root_ca, has_metrics) = (options.root_ca.clone(), options.metrics);
+        let staged = stages::staged(&options.stages);
         let tasks = [
-            nodes::run(&cluster, options.nodes),
+            nodes::run(&cluster, &options),
             scheduler::run(&cluster),
-            kubelet::run(&cluster, options),
             taint_eviction::run(&cluster),
             volumes::run_claims(&cluster),
             volumes::run_volumes(&cluster),
@@ -150,6 +165,12 @@ impl Simulator {
             garbage::run(&cluster),
         ];
         let mut tasks: JoinSet<()> = tasks.into_iter().collect();
+        for stage in stages::run(&cluster, &options.stages) {
+            tasks.spawn(stage);
+        }
+        if !staged.contains(&kinds::pods()) {
+            tasks.spawn(kubelet::run(&cluster, options));
+        }
         if has_metrics {
             tasks.spawn(metrics::run(&cluster));
         }

@@ -32,6 +32,7 @@ const DEFAULT_KUBECONFIG: &str = "watchkeeper.kubeconfig";
   watchkeeper up                                  in memory, on port 6443
   watchkeeper up --data-dir ./data                objects outlive the program
   watchkeeper up --listen 127.0.0.1:0             on a free port
+  watchkeeper up --nodes 1000 --scenario bad.yaml with failures, and stages in KWOK's format
   watchkeeper up --etcd-servers http://a:2379     objects are in etcd; further servers may share it
   KUBECONFIG=watchkeeper.kubeconfig kubectl get namespaces
 

@@ -23,7 +23,14 @@ const BY_ADDRESS: &str = "address";
 pub(super) struct Addresses {
     /// The addresses in the store: of pods from before, or already written to the server.
     store: Store,
-    given: Mutex<HashMap<Ipv4Addr, ObjectKey>>,
+    given: Mutex<Given>,
+}
+
+/// The addresses given to pods that may not be in the store yet, both ways.
+#[derive(Default)]
+struct Given {
+    by_address: HashMap<Ipv4Addr, ObjectKey>,
+    by_pod: HashMap<ObjectKey, Ipv4Addr>,
 }
 
 impl Addresses {
@@ -50,16 +57,21 @@ impl Addresses {
         let mut given = self.given.lock();
         let first = place(pod.uid());
         let mut candidates = (0..NETWORK_SIZE).map(|offset| address(first.wrapping_add(offset)));
-        let free = candidates.find(|address| !given.contains_key(address) && self.is_unknown(*address));
+        let free =
+            candidates.find(|address| !given.by_address.contains_key(address) && self.is_unknown(*address));
         // Four million pods are more than any machine holds.
         let address = free.unwrap_or(address(first));
-        given.insert(address, pod.key());
+        given.by_address.insert(address, pod.key());
+        given.by_pod.insert(pod.key(), address);
         address.to_string()
     }
 
     /// Releases the address of a pod.
     pub(super) fn free(&self, pod: &ObjectKey) {
-        self.given.lock().retain(|_, owner| owner != pod);
+        let mut given = self.given.lock();
+        if let Some(address) = given.by_pod.remove(pod) {
+            given.by_address.remove(&address);
+        }
     }
 
     fn is_unknown(&self, address: Ipv4Addr) -> bool {
