@@ -6,20 +6,52 @@ use crate::Failure;
 use crate::cases::fan_out;
 use crate::load::{self, Client, JSON, NAMESPACES, PODS, PROTOBUF};
 use crate::program::{Keeps, Program};
-use crate::report::{Yardstick, figure, median, percentiles};
+use crate::report::{Yardstick, figure, line, median, percentiles};
 
-const OBJECTS: [usize; 3] = [1_000, 10_000, 100_000];
-const WATCHES: [usize; 4] = [1, 10, 100, 1_000];
 const CONNECTIONS: [usize; 3] = [100, 1_000, 10_000];
 const GETS: usize = 500;
 const WRITERS: usize = 64;
 const LISTS: usize = 5;
 
-pub(crate) async fn objects(program: &Program) -> Result<(), Failure> {
-    for count in OBJECTS {
-        let process = program.start(Keeps::InMemory)?;
-        let before = process.memory("VmRSS")?;
-        let (_, took) = load::create_all(&process, WRITERS, PODS, 0..count, load::pod).await?;
+/// The sizes to measure.
+pub(crate) struct Sizes {
+    pub(crate) objects: Vec<usize>,
+    pub(crate) watches: Vec<usize>,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self {
+            objects: vec![1_000, 10_000, 100_000],
+            watches: vec![1, 10, 100, 1_000],
+        }
+    }
+}
+
+impl Sizes {
+    /// Two lists of numbers: `1000,10000 1,100`.
+    pub(crate) fn read(arguments: &[String]) -> Result<Self, Failure> {
+        let numbers = |text: &String| text.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>();
+        let [objects, watches] = arguments else {
+            return Err("growth needs sizes and watches: growth 1000,10000 1,100".into());
+        };
+        Ok(Self {
+            objects: numbers(objects)?,
+            watches: numbers(watches)?,
+        })
+    }
+}
+
+/// Per object, with data on disk: every column must stay flat from line to line.
+pub(crate) async fn objects(program: &Program, sizes: &Sizes) -> Result<(), Failure> {
+    line("")?;
+    line("per pod, on disk         memory    create      CPU     list    watch   restart")?;
+    line("                             kB        µs       µs       µs       µs        µs")?;
+    for &count in &sizes.objects {
+        let process = program.start(Keeps::OnDisk)?;
+        let (before, worked) = (process.memory("VmRSS")?, process.cpu()?);
+        let (_, created) = load::create_all(&process, WRITERS, PODS, 0..count, load::pod).await?;
+        let work = process.cpu()? - worked;
         let memory = (process.memory("VmRSS")? - before) * 1024.0 / count as f64;
         let mut client = Client::connect(&process).await?;
         let mut times = Vec::new();
@@ -28,20 +60,24 @@ pub(crate) async fn objects(program: &Program) -> Result<(), Failure> {
             client.get("/api/v1/pods", PROTOBUF).await?;
             times.push(began.elapsed());
         }
+        let listed = median(&mut times);
+        let watched = client.first_events(count).await?;
+        let (_process, restarted) = program.restart(process)?;
         let each = |time: Duration| time.as_secs_f64() * 1e6 / count as f64;
-        let (create, list) = (each(took), each(median(&mut times)));
-        let ours = format!("{memory:.1} kB {create:.0} µs {list:.1} µs");
-        figure(
-            &format!("{count} pods: memory, create, list, per pod"),
-            ours,
-            Yardstick::default(),
-        )?;
+        line(&format!(
+            "{count:>9} pods      {memory:>11.2} {:>9.0} {:>8.0} {:>8.2} {:>8.2} {:>9.2}",
+            each(created),
+            each(work),
+            each(listed),
+            each(watched),
+            each(restarted),
+        ))?;
     }
     Ok(())
 }
 
-pub(crate) async fn watches(program: &Program) -> Result<(), Failure> {
-    for count in WATCHES {
+pub(crate) async fn watches(program: &Program, sizes: &Sizes) -> Result<(), Failure> {
+    for &count in &sizes.watches {
         let process = program.start(Keeps::InMemory)?;
         let before = process.memory("VmRSS")?;
         let took = fan_out(&process, count, Yardstick::default()).await?;

@@ -85,6 +85,21 @@ impl Client {
         Ok(bytes)
     }
 
+    /// The time until a new watch of pods has delivered so many and the end of the existing ones.
+    pub(crate) async fn first_events(&mut self, count: usize) -> Result<Duration, Failure> {
+        let path = "/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+        let began = Instant::now();
+        let answer = self.send(Method::GET, path, JSON, String::new()).await?;
+        let mut body = answer.into_body();
+        let mut lines = 0;
+        while lines <= count {
+            let frame = body.frame().await.ok_or("the watch has ended")??;
+            let data = frame.data_ref().map_or(&[][..], |data| data);
+            lines += data.iter().filter(|byte| **byte == b'\n').count();
+        }
+        Ok(began.elapsed())
+    }
+
     pub(crate) async fn create(&mut self, path: &str, body: String) -> Result<(), Failure> {
         let answer = self.send(Method::POST, path, PROTOBUF, body).await?;
         let status = answer.status();

@@ -3,7 +3,10 @@
 //! ```text
 //! cargo build --release -p watchkeeper-cli
 //! cargo run --release -p watchkeeper-server --example measure -- target/release/watchkeeper [OBJECTS]
+//! cargo run --release -p watchkeeper-server --example measure -- target/release/watchkeeper growth 1000,10000 1,100
 //! ```
+//!
+//! The second form measures only how costs grow, with these numbers of pods and of watches.
 //!
 //! Each line has the measured value, its goal, and the value of kube-apiserver v1.37 with etcd 3.7 on another machine
 //! with two cores; only the orders of magnitude are comparable. Memory is that of a fresh process per case.
@@ -17,6 +20,7 @@ mod report;
 
 use std::path::PathBuf;
 
+use growth::Sizes;
 use program::Program;
 
 /// The number of pods and of namespaces, as in the kube-apiserver measurements.
@@ -31,15 +35,25 @@ async fn main() -> Result<(), Failure> {
         .next()
         .ok_or("say where the program is: target/release/watchkeeper")?;
     let program = Program::new(PathBuf::from(program))?;
-    let objects = arguments.next().map(|text| text.parse()).transpose()?;
+    let arguments: Vec<String> = arguments.collect();
+    if let [word, sizes @ ..] = arguments.as_slice()
+        && word == "growth"
+    {
+        return growth(&program, &Sizes::read(sizes)?).await;
+    }
+    let objects = arguments.first().map(|text| text.parse()).transpose()?;
     let objects: usize = objects.unwrap_or(OBJECTS);
 
     report::head()?;
     cases::disk()?;
     cases::start(&program).await?;
     cases::full(&program, objects).await?;
-    growth::objects(&program).await?;
-    growth::watches(&program).await?;
+    growth(&program, &Sizes::default()).await?;
     growth::connections(&program).await?;
     Ok(())
+}
+
+async fn growth(program: &Program, sizes: &Sizes) -> Result<(), Failure> {
+    growth::objects(program, sizes).await?;
+    growth::watches(program, sizes).await
 }

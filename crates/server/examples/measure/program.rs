@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -35,7 +35,9 @@ pub(crate) struct Process {
     pub(crate) address: SocketAddr,
     pub(crate) token: String,
     pub(crate) tls: TlsConnector,
-    _dir: TempDir,
+    keeps: Keeps,
+    /// `None` once it belongs to the process's successor.
+    dir: Option<TempDir>,
 }
 
 impl Program {
@@ -48,7 +50,19 @@ impl Program {
 
     /// Starts a process and waits until it is ready.
     pub(crate) fn start(&self, keeps: Keeps) -> Result<Process, Failure> {
-        let dir = tempfile::tempdir()?;
+        self.start_in(tempfile::tempdir()?, keeps)
+    }
+
+    /// Kills a process and starts another one with its data; returns the time until it is ready.
+    pub(crate) fn restart(&self, mut process: Process) -> Result<(Process, Duration), Failure> {
+        let (dir, keeps) = (process.dir.take().ok_or("no directory")?, process.keeps);
+        drop(process);
+        let began = Instant::now();
+        let process = self.start_in(dir, keeps)?;
+        Ok((process, began.elapsed()))
+    }
+
+    fn start_in(&self, dir: TempDir, keeps: Keeps) -> Result<Process, Failure> {
         let kubeconfig = dir.path().join("kubeconfig");
         let mut command = Command::new(&self.path);
         command.args(["up", "--no-simulator", "--listen", "127.0.0.1:0", "--kubeconfig"]);
@@ -67,7 +81,8 @@ impl Program {
             address: address.parse()?,
             token,
             tls: connector(&authority, "h2")?,
-            _dir: dir,
+            keeps,
+            dir: Some(dir),
         })
     }
 }
