@@ -2,6 +2,7 @@
 //!
 //! `cargo run --release -p watchkeeper-runtime --example store_memory [OBJECTS]`: each line is a process of its own, so
 //! that resident memory is comparable.
+#![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
 use std::error::Error;
 use std::process::Command;

@@ -4,6 +4,7 @@ mod described;
 mod faults;
 mod over_http;
 mod snapshots;
+mod stages;
 mod support;
 mod time;
 mod writes;
