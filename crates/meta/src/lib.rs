@@ -21,6 +21,7 @@ mod options;
 mod quote;
 mod request;
 mod resource_version;
+mod shard_selector;
 mod status;
 mod time;
 pub mod validation;
@@ -51,5 +52,6 @@ pub use options::{
 pub use quote::{go_json, quote};
 pub use request::{CollectionRequests, ObjectRequests, PatchKind, Payload, RequestError, accept};
 pub use resource_version::ResourceVersion;
+pub use shard_selector::{MAX_SHARD_RANGES, ShardField, ShardSelector, ShardSelectorError, shard_hash};
 pub use status::{AccessDenied, Outcome, Status, StatusCause, StatusDetails, StatusReason};
 pub use time::{ParseTimeError, Time};

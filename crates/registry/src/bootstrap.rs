@@ -1,8 +1,7 @@
 //! The objects every cluster starts with: namespaces, RBAC roles for users and clients, priority classes, flow
 //! schemas and priority levels, and the `kubernetes` service with its service CIDR. The server
 //! [announces](Registry::announce) what only it knows: its address and the client certificate authorities it accepts.
-//!
-//! Roles of Kubernetes' own components are left out: nothing here reads them.
+//! With these come the roles of Kubernetes' components, which cannot reach a server without a port.
 
 use std::net::SocketAddr;
 
@@ -15,7 +14,7 @@ use watchkeeper_meta::{DeleteOptions, Status};
 
 use crate::allocate::SERVICE_RANGE;
 use crate::context::{WriteContext, timestamp};
-use crate::rbac::{default_objects, delegation_objects};
+use crate::rbac::{component_objects, default_objects};
 use crate::write::{Configuration, DeleteAdmission, Target, Write};
 use crate::{Registry, metadata};
 
@@ -82,7 +81,7 @@ impl Registry {
         let roles = default_objects();
         let roles = roles
             .into_iter()
-            .map(|(kind, object)| self.ensure(kind, "", object));
+            .map(|(kind, namespace, object)| self.ensure(kind, namespace, object));
         let classes = system_classes().map(|class| self.ensure(&builtin::PRIORITY_CLASS, "", class));
         let levels = suggested_priority_levels()
             .map(|level| self.ensure(&builtin::PRIORITY_LEVEL_CONFIGURATION, "", level));
@@ -131,8 +130,10 @@ impl Registry {
         let tracking = self.ensure(&builtin::CONFIG_MAP, "kube-system", tracking);
         let endpoints = self.put(&builtin::ENDPOINTS, "default", endpoints(address));
         let slice = self.put(&builtin::ENDPOINT_SLICE, "default", endpoint_slice(address));
-        let roles = delegation_objects();
-        let roles = roles.map(|(kind, namespace, role)| self.ensure(kind, namespace, role));
+        let roles = component_objects();
+        let roles = roles
+            .into_iter()
+            .map(|(kind, namespace, role)| self.ensure(kind, namespace, role));
         let (..) = try_join(try_join4(trust, tracking, endpoints, slice), try_join_all(roles)).await?;
         Ok(())
     }

@@ -19,8 +19,10 @@
 //!   whole;
 //! - alpha kinds, which are not served.
 //!
-//! A new cluster has the namespaces, the `kubernetes` service with its CIDR and endpoints, the priority classes, the
-//! user-facing roles, flow schemas and priority levels, but not the roles of Kubernetes components.
+//! A new cluster has the namespaces, the `kubernetes` service with its CIDR and endpoints, the priority classes, roles
+//! and bindings, flow schemas and priority levels. The roles of Kubernetes components exist if the server has a port.
+//! No recording shows the rules of the default roles, except those of discovery; they follow Kubernetes 1.37
+//! (`rbac::defaults`).
 
 mod admission;
 mod allocate;
@@ -36,6 +38,7 @@ mod converter;
 mod custom;
 mod definition;
 pub mod encode;
+mod feature_gates;
 mod followed;
 mod import;
 mod list;
@@ -62,6 +65,7 @@ pub use catalog::builtin_definition;
 pub use clock::Clock;
 pub use context::{Emptied, WriteContext};
 pub use definition::Definition;
+pub use feature_gates::{FeatureGateError, FeatureGates};
 pub use import::{ImportError, Imported, key_of, prefix_of, stored_form};
 pub use list::List;
 pub use object::StoredObject;

@@ -28,6 +28,8 @@ pub struct List {
     pub continue_token: Option<String>,
     /// The number of objects after this page; unknown with a selector.
     pub remaining: Option<u64>,
+    /// The selector of the shard that this is, if it is one.
+    pub shard_selector: Option<String>,
 }
 
 impl Reader {
@@ -102,9 +104,11 @@ impl Reader {
         Box::pin(async move {
             let state = ListState::of(options)?;
             let selection = Selection::new(
+                self,
                 definition,
-                options.label_selector.clone(),
-                options.field_selector.clone(),
+                &options.label_selector,
+                &options.field_selector,
+                options.shard_selector.as_deref(),
             )?;
             if let Some(revision) = state.awaited() {
                 read_version::reached(self.store(), revision).await?;
@@ -124,7 +128,9 @@ impl Reader {
                     .filter(|limit| *limit > 0)
                     .map(|limit| limit as usize),
             };
-            self.page(definition, namespace, &selection, state, limit).await
+            let mut list = self.page(definition, namespace, &selection, state, limit).await?;
+            list.shard_selector = options.shard_selector.clone().filter(|_| selection.is_shard());
+            Ok(list)
         })
     }
 

@@ -24,7 +24,7 @@ use crate::reader::Reader;
 use crate::user::MASTERS;
 use crate::{User, metadata};
 
-pub(crate) use defaults::{default_objects, delegation_objects};
+pub(crate) use defaults::{component_objects, default_objects};
 pub use policy::Rules;
 use policy::{Policy, Stored};
 pub use rule::Rule;

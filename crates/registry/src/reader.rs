@@ -13,6 +13,7 @@ use watchkeeper_storage::{ReadError, Store};
 use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::definition::Definition;
+use crate::feature_gates::FeatureGates;
 use crate::watch_cache::{CacheReader, WatchCache};
 use crate::webhook_client::WebhookTransport;
 
@@ -28,22 +29,33 @@ struct Inner {
     watch_caches: Mutex<HashMap<String, Arc<WatchCache>>>,
     /// The transport to webhooks.
     webhooks: Option<Arc<dyn WebhookTransport>>,
+    feature_gates: FeatureGates,
 }
 
 impl Reader {
     /// A reader of the built-in resources; custom resources are added with their definitions.
-    pub(crate) fn new(store: Store, webhooks: Option<Arc<dyn WebhookTransport>>) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        webhooks: Option<Arc<dyn WebhookTransport>>,
+        feature_gates: FeatureGates,
+    ) -> Self {
         Self(Arc::new(Inner {
             store,
             catalog: Catalog::default(),
             watch_caches: Mutex::default(),
             webhooks,
+            feature_gates,
         }))
     }
 
     /// The transport to webhooks; `None` if webhooks cannot be called.
     pub(crate) fn webhook_transport(&self) -> Option<&Arc<dyn WebhookTransport>> {
         self.0.webhooks.as_ref()
+    }
+
+    /// The alpha features that are on.
+    pub(crate) fn feature_gates(&self) -> FeatureGates {
+        self.0.feature_gates
     }
 
     /// The store.

@@ -15,6 +15,7 @@ use crate::admission::webhooks::WebhookCache;
 use crate::allocate::Allocator;
 use crate::custom::{Settling, definition_feed, follow_definitions};
 use crate::definition::Definition;
+use crate::feature_gates::FeatureGates;
 use crate::import::is_definition;
 use crate::rbac::{Action, Authorizer, Decision, RbacCache, Rules};
 use crate::reader::Reader;
@@ -40,6 +41,8 @@ pub struct RegistryOptions {
     pub is_replay: bool,
     /// The transport to webhooks. Without one, no webhook can be called, and their failure policies apply.
     pub webhooks: Option<Arc<dyn WebhookTransport>>,
+    /// The alpha features that are on. None unless told otherwise.
+    pub feature_gates: FeatureGates,
 }
 
 impl Default for RegistryOptions {
@@ -49,6 +52,7 @@ impl Default for RegistryOptions {
             service_accounts: false,
             is_replay: false,
             webhooks: None,
+            feature_gates: FeatureGates::default(),
         }
     }
 }
@@ -70,7 +74,7 @@ impl RegistryOptions {
         let registry = Registry {
             inner: Arc::new(Inner {
                 imported: AtomicU64::new(imported),
-                reader: Reader::new(store, self.webhooks.clone()),
+                reader: Reader::new(store, self.webhooks.clone(), self.feature_gates),
                 options: self,
                 settling: Settling::default(),
                 rbac_cache: RbacCache::default(),

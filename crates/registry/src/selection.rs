@@ -1,33 +1,43 @@
-//! The objects a request selects: by namespace, labels and fields.
+//! The objects a request selects: by namespace, labels, fields and shard.
 
-use watchkeeper_meta::{FieldSelector, LabelSelector, Status};
+use watchkeeper_meta::{FieldSelector, LabelSelector, ShardSelector, Status};
 
 use crate::definition::Definition;
 use crate::object::StoredObject;
+use crate::reader::Reader;
 
 /// The selectors of a request. The namespace is a storage prefix and needs no check.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     labels: LabelSelector,
     fields: FieldSelector,
+    shard: Option<ShardSelector>,
 }
 
 impl Selection {
-    /// Checks the selectors against the resource.
+    /// Checks the selectors against the resource, and that of a shard against its grammar.
     pub(crate) fn new(
+        reader: &Reader,
         definition: &Definition,
-        labels: LabelSelector,
-        fields: FieldSelector,
+        labels: &LabelSelector,
+        fields: &FieldSelector,
+        shard: Option<&str>,
     ) -> Result<Self, Status> {
         Ok(Self {
-            labels,
-            fields: definition.check_fields(fields)?,
+            labels: labels.clone(),
+            fields: definition.check_fields(fields.clone())?,
+            shard: parse_shard(reader, shard)?,
         })
+    }
+
+    /// True if one shard is selected.
+    pub(crate) fn is_shard(&self) -> bool {
+        self.shard.is_some()
     }
 
     /// True if every object is selected.
     pub(crate) fn is_everything(&self) -> bool {
-        self.labels.is_everything() && self.fields.is_everything()
+        self.labels.is_everything() && self.fields.is_everything() && self.shard.is_none()
     }
 
     /// True if an object is selected. Decodes only the fields of the selectors.
@@ -36,7 +46,8 @@ impl Selection {
             return Ok(true);
         }
         let header = object.header(definition)?;
-        if !self.labels.matches(&header) {
+        let is_in_shard = self.shard.as_ref().is_none_or(|shard| shard.matches(&header));
+        if !is_in_shard || !self.labels.matches(&header) {
             return Ok(false);
         }
         let in_header = |field: &str| matches!(field, "metadata.name" | "metadata.namespace");
@@ -54,4 +65,12 @@ impl Selection {
         let value = object.to_value(definition)?;
         Ok(self.fields.matches(|field| definition.field_value(&value, field)))
     }
+}
+
+/// The shard that is asked for. While the feature is off the parameter is ignored, whatever it says, as Kubernetes does:
+/// the answer then tells of no shard.
+fn parse_shard(reader: &Reader, selector: Option<&str>) -> Result<Option<ShardSelector>, Status> {
+    let selector = selector.filter(|_| reader.feature_gates().sharded_list_and_watch);
+    let parsed = selector.map(str::parse).transpose();
+    parsed.map_err(|error| Status::bad_request(format!("invalid shardSelector: {error}")))
 }

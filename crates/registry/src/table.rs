@@ -76,6 +76,9 @@ impl TablePrinter<'_> {
         if let Some(remaining) = list.remaining {
             metadata["remainingItemCount"] = json!(remaining);
         }
+        if let Some(selector) = &list.shard_selector {
+            metadata["shardInfo"] = json!({"selector": selector});
+        }
         let rows = self.rows(list)?;
         line(&self.table(metadata, Some(rows), true))
     }

@@ -138,9 +138,11 @@ impl Reader {
         options: &WatchOptions,
     ) -> Result<Watch, Status> {
         let selection = Selection::new(
+            self,
             definition,
-            options.label_selector.clone(),
-            options.field_selector.clone(),
+            &options.label_selector,
+            &options.field_selector,
+            options.shard_selector.as_deref(),
         )?;
         let version = read_version::parse(&options.resource_version).map_err(Status::unclassified)?;
         let starts_fresh = version == Revision::ZERO;

@@ -63,6 +63,7 @@ impl ApiSource {
             send_initial_events: request.initial_events.then_some(true),
             allow_bookmarks: true,
             timeout_seconds: Some(request.timeout.as_secs().max(1)),
+            ..Default::default()
         }
     }
 }

@@ -97,7 +97,7 @@ pub use server::{Builder, Handle, Server, StartError};
 pub use tokens::{Token, TokenFileError, Tokens};
 pub use verb::Verb;
 pub use version::KUBERNETES_VERSION;
-pub use watchkeeper_registry::User;
+pub use watchkeeper_registry::{FeatureGateError, FeatureGates, User};
 #[cfg(feature = "etcd")]
 pub use watchkeeper_storage::EtcdOptions;
 pub use write_log::{Answering, FieldChange, Observed, Outcome, Write, Writes};

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use watchkeeper_meta::Status;
-use watchkeeper_registry::{AnnouncedProxy, Announcement, Registry, RegistryOptions};
+use watchkeeper_registry::{AnnouncedProxy, Announcement, FeatureGates, Registry, RegistryOptions};
 #[cfg(feature = "etcd")]
 use watchkeeper_storage::EtcdOptions;
 use watchkeeper_storage::{OpenError, Retention, Snapshot, Store, StoreOptions, Transformer};
@@ -315,6 +315,12 @@ impl Builder {
     /// Adds service accounts and tokens to pods; off by default: see [`RegistryOptions`].
     pub fn service_accounts(mut self, on: bool) -> Self {
         self.registry.service_accounts = on;
+        self
+    }
+
+    /// Turns alpha features on; all are off by default.
+    pub fn feature_gates(mut self, gates: FeatureGates) -> Self {
+        self.registry.feature_gates = gates;
         self
     }
 

@@ -15,6 +15,8 @@ pub struct ListHead {
     pub continue_token: String,
     /// The number of items after this page, if the server knows it.
     pub remaining_item_count: Option<i64>,
+    /// The shard selector the server applied. `None` without one, and from a server that ignores it.
+    pub shard_selector: Option<String>,
 }
 
 impl ListHead {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use tokio::time::timeout;
-use watchkeeper_server::{Builder, Handle, Server};
+use watchkeeper_server::{Builder, FeatureGates, Handle, Server};
 use watchkeeper_testing::sandbox::default_service_account;
 use watchkeeper_view::feed::FeedOptions;
 
@@ -94,6 +94,15 @@ pub(crate) struct Up {
     /// Admission plugins to disable
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     disable_admission_plugins: Vec<Plugin>,
+
+    /// Alpha features to turn on: ShardedListAndWatch
+    #[arg(
+        long,
+        value_name = "NAME=BOOL,...",
+        default_value = "",
+        hide_default_value = true
+    )]
+    feature_gates: FeatureGates,
 
     #[command(flatten)]
     local: LocalOptions,
@@ -189,6 +198,7 @@ impl Up {
             .listen(self.listen)
             .debug_endpoints(self.debug_endpoints)
             .service_accounts(self.has_service_accounts())
+            .feature_gates(self.feature_gates)
             .testing(self.testing);
         if let Some(directory) = &self.data_dir {
             server = server.data_dir(directory);

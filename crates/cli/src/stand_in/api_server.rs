@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{ArgAction, Parser};
-use watchkeeper_server::{Builder, KUBERNETES_VERSION, Server, ServingCertificate, ServingFiles};
+use watchkeeper_server::{
+    Builder, FeatureGateError, FeatureGates, KUBERNETES_VERSION, Server, ServingCertificate, ServingFiles,
+};
 
 use crate::audit_flags::AuditFlags;
 use crate::embedded::not_started;
@@ -22,14 +24,13 @@ use crate::stop::Stop;
 const SERVICE_ACCOUNT: &str = "ServiceAccount";
 
 /// Flags of suites that need no action here.
-const WITHOUT_EFFECT: [&str; 10] = [
+const WITHOUT_EFFECT: [&str; 9] = [
     "advertise-address",
     "anonymous-auth",
     "api-audiences",
     "enable-admission-plugins",
     "event-ttl",
     "external-hostname",
-    "feature-gates",
     "runtime-config",
     "service-cluster-ip-range",
     "storage-backend",
@@ -72,6 +73,10 @@ pub(super) struct ApiServer {
     /// Admission plugins to disable; only ServiceAccount can be disabled
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
+
+    /// Alpha features to turn on: ShardedListAndWatch; others are ignored
+    #[arg(long, value_name = "NAME=BOOL,...", value_delimiter = ',')]
+    feature_gates: Vec<String>,
 
     /// Accepted for compatibility: objects are in memory
     #[arg(long, value_name = "URL,...", value_delimiter = ',')]
@@ -152,6 +157,7 @@ impl ApiServer {
             .listen(SocketAddr::new(self.bind_address, self.secure_port))
             .allow_privileged(self.allow_privileged)
             .service_accounts(!self.is_disabled(SERVICE_ACCOUNT))
+            .feature_gates(self.gates()?)
             .testing(self.testing);
         if let Some(file) = &self.token_auth_file {
             server = server.token_file(file);
@@ -159,6 +165,20 @@ impl ApiServer {
         Ok(self
             .identity
             .tell(self.audit.tell(self.requests.tell(server)), serving))
+    }
+
+    /// The feature gates that are known here. Suites set those of one version of Kubernetes.
+    fn gates(&self) -> Result<FeatureGates, Failure> {
+        let mut gates = FeatureGates::default();
+        for setting in &self.feature_gates {
+            match gates.set(setting) {
+                Err(FeatureGateError::Unknown(name)) => {
+                    tracing::info!("feature gate {name} has no effect here");
+                }
+                set => set.map_err(Failure::other)?,
+            }
+        }
+        Ok(gates)
     }
 
     /// The certificate in a directory, created if missing.

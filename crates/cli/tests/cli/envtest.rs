@@ -506,7 +506,7 @@ fn unknown_flags_are_named_and_passed_over_and_certificates_made() {
     let log = server.log();
     for line in [
         "unknown flag is ignored: --flag-of-tomorrow",
-        "--feature-gates has no effect here",
+        "feature gate Some has no effect here",
         &format!("Serving securely on 127.0.0.1:{port}"),
     ] {
         assert!(log.contains(line), "{line} is not in: {log}");

@@ -29,6 +29,9 @@ pub struct ListOptions {
     pub continue_token: String,
     /// The server's deadline for the answer.
     pub timeout_seconds: Option<u64>,
+    /// Select one shard, as [`ShardSelector`](crate::ShardSelector) writes it. A server without `ShardedListAndWatch`
+    /// ignores it: a list whose `metadata.shardInfo` does not repeat the selector is whole.
+    pub shard_selector: Option<String>,
 }
 
 /// Options of a watch.
@@ -47,6 +50,8 @@ pub struct WatchOptions {
     pub allow_bookmarks: bool,
     /// The time after which the server ends the stream.
     pub timeout_seconds: Option<u64>,
+    /// Select one shard, as in [`ListOptions`]; nothing in the stream tells whether the server did.
+    pub shard_selector: Option<String>,
 }
 
 /// The meaning of `resource_version` in [`ListOptions`].
@@ -93,6 +98,7 @@ impl ListOptions {
             "resourceVersionMatch",
             self.resource_version_match.map(ResourceVersionMatch::as_str),
         );
+        query.push_some("shardSelector", self.shard_selector.as_deref());
         push_timeout(&mut query, self.timeout_seconds);
         query.finish()
     }
@@ -116,6 +122,7 @@ impl ListOptions {
             limit: raw.limit,
             continue_token: raw.continue_token,
             timeout_seconds: raw.timeout_seconds,
+            shard_selector: raw.shard_selector,
         };
         accept("ListOptions", options, &errors)
     }
@@ -134,6 +141,7 @@ impl WatchOptions {
             .map(|_| ResourceVersionMatch::NotOlderThan.as_str());
         query.push_some("resourceVersionMatch", version_match);
         query.push_some("sendInitialEvents", self.send_initial_events);
+        query.push_some("shardSelector", self.shard_selector.as_deref());
         push_timeout(&mut query, self.timeout_seconds);
         query.push("watch", "true");
         query.finish()
@@ -151,6 +159,7 @@ impl WatchOptions {
             send_initial_events: raw.send_initial_events,
             allow_bookmarks: raw.allow_bookmarks,
             timeout_seconds: raw.timeout_seconds,
+            shard_selector: raw.shard_selector,
         };
         accept("ListOptions", options, &errors)
     }
@@ -185,6 +194,7 @@ struct Raw {
     timeout_seconds: Option<u64>,
     send_initial_events: Option<bool>,
     allow_bookmarks: bool,
+    shard_selector: Option<String>,
 }
 
 impl Raw {
@@ -208,6 +218,7 @@ impl Raw {
                 .map(|seconds| u64::try_from(seconds).unwrap_or(0)),
             send_initial_events: params.optional_flag("sendInitialEvents"),
             allow_bookmarks: params.flag("allowWatchBookmarks"),
+            shard_selector: Some(params.text("shardSelector").to_owned()).filter(|text| !text.is_empty()),
         })
     }
 

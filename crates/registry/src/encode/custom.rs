@@ -34,6 +34,9 @@ pub(super) fn end_list(definition: &Definition, list: &List, out: &mut Vec<u8>) 
     if let Some(remaining) = list.remaining {
         meta["remainingItemCount"] = json!(remaining);
     }
+    if let Some(selector) = &list.shard_selector {
+        meta["shardInfo"] = json!({"selector": selector});
+    }
     let tail = format!(r#"],"kind":"{}","metadata":{meta}}}"#, definition.list_kind);
     out.extend_from_slice(tail.as_bytes());
     out.push(b'\n');

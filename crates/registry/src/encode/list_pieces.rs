@@ -183,6 +183,13 @@ struct ListMeta<'a> {
     continue_token: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     remaining_item_count: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shard_info: Option<ShardInfo<'a>>,
+}
+
+#[derive(serde::Serialize)]
+struct ShardInfo<'a> {
+    selector: &'a str,
 }
 
 impl<'a> ListMeta<'a> {
@@ -191,6 +198,10 @@ impl<'a> ListMeta<'a> {
             resource_version: list.revision.to_string(),
             continue_token: list.continue_token.as_deref(),
             remaining_item_count: list.remaining,
+            shard_info: list
+                .shard_selector
+                .as_deref()
+                .map(|selector| ShardInfo { selector }),
         }
     }
 }

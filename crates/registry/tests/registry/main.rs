@@ -16,6 +16,7 @@ mod recorded_workloads;
 mod recording;
 mod refusals;
 mod rules;
+mod shards;
 mod unrecorded;
 mod webhooks;
 mod workloads;

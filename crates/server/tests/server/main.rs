@@ -19,6 +19,7 @@ mod identity_files;
 mod lines;
 mod objects;
 mod observer;
+mod shards;
 mod simulation;
 mod slow_clients;
 mod tables;

@@ -95,6 +95,13 @@ struct ListMeta {
     resource_version: Option<ResourceVersion>,
     r#continue: Option<String>,
     remaining_item_count: Option<i64>,
+    shard_info: Option<ShardInfo>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ShardInfo {
+    selector: String,
 }
 
 impl ListSplitter {
@@ -360,6 +367,7 @@ impl ListHead {
         self.resource_version = meta.resource_version.unwrap_or_default();
         self.continue_token = meta.r#continue.unwrap_or_default();
         self.remaining_item_count = meta.remaining_item_count;
+        self.shard_selector = meta.shard_info.map(|info| info.selector);
     }
 }
 

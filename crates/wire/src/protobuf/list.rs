@@ -303,12 +303,24 @@ impl ListHead {
                 (2, WireType::Bytes) => self.resource_version = ResourceVersion::new(reader.text(number)?),
                 (3, WireType::Bytes) => self.continue_token = reader.text(number)?.to_owned(),
                 (4, WireType::Varint) => self.remaining_item_count = Some(reader.varint()? as i64),
-                (2..=4, _) => return Err(reader.error(ProtobufErrorKind::UnexpectedWireType { number })),
+                (5, WireType::Bytes) => self.shard_selector = Some(shard_selector(reader.message()?)?),
+                (2..=5, _) => return Err(reader.error(ProtobufErrorKind::UnexpectedWireType { number })),
                 _ => reader.skip(wire_type)?,
             }
         }
         Ok(())
     }
+}
+
+fn shard_selector(mut reader: Reader<'_>) -> Result<String, ProtobufError> {
+    let mut selector = String::new();
+    while let Some((number, wire_type)) = reader.tag()? {
+        match (number, wire_type) {
+            (1, WireType::Bytes) => selector = reader.text(number)?.to_owned(),
+            _ => reader.skip(wire_type)?,
+        }
+    }
+    Ok(selector)
 }
 
 #[cfg(test)]
