@@ -62,7 +62,7 @@ pub struct KindVersion {
 /// A schema of built-in kinds, or one shared by the versions of a custom kind.
 #[derive(Clone, Debug)]
 pub enum SharedSchema {
-    /// That of all built-in kinds.
+    /// The schema of all built-in kinds.
     Builtin(&'static Schema),
     /// One built at run time.
     Custom(Arc<Schema>),

@@ -405,9 +405,8 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// Whoever forgets to flush loses nothing, unless the disk is full. The lock is released explicitly: closing the
-    /// file is not enough while a child process that is being spawned elsewhere in this program holds a copy of the
-    /// descriptor.
+    /// Flushes the pending block, unless the disk is full. The lock is released explicitly: closing the file is not
+    /// enough while a child process that is being spawned elsewhere in this program holds a copy of the descriptor.
     fn drop(&mut self) {
         let _ = self.flush_block();
         let _ = self.file.unlock();

@@ -58,7 +58,7 @@ pub(crate) struct Transaction {
     pub(crate) compacted: Option<Revision>,
     /// The bytes available for further records.
     room: u64,
-    /// Whether a write was refused for lack of space.
+    /// The space outcome: records if a write was refused.
     pub(crate) outcome: Outcome,
 }
 

@@ -184,7 +184,8 @@ impl TestCluster {
         &self.client
     }
 
-    /// A client that acts as somebody else, with the rights that RBAC gives them: shows what an operator may not do.
+    /// A client that impersonates another user, with the permissions that RBAC grants: shows what an operator may not
+    /// do.
     pub fn client_as(&self, user: &str, groups: &[&str]) -> Result<Client, ConfigError> {
         let impersonate = Impersonate {
             user: user.to_owned(),

@@ -16,18 +16,18 @@ use watchkeeper::prelude::*;
     message = "a website keeps its domain"
 ))]
 pub struct WebsiteSpec {
-    /// Where the pages are found. No two websites have the same.
+    /// The domain of the pages. It is unique.
     #[schemars(length(max = 200), regex(pattern = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"))]
     pub domain: String,
     /// The HTML by file name.
     pub pages: BTreeMap<String, String>,
-    /// How many pods serve them.
+    /// The number of pods that serve them.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 100))]
     pub replicas: i32,
 }
 
-/// How far the operator has come.
+/// The observed state.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct WebsiteStatus {
     /// `Ready`: the domain is the website's, and its pods are available.

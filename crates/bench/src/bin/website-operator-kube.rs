@@ -43,12 +43,12 @@ const RESYNC: Duration = Duration::from_secs(300);
 )]
 #[kube(validation = Rule::new("self.spec.domain == oldSelf.spec.domain").message("a website keeps its domain"))]
 struct WebsiteSpec {
-    /// Where the pages are found. No two websites have the same.
+    /// The domain of the pages. It is unique.
     #[schemars(length(max = 200), regex(pattern = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"))]
     domain: String,
     /// The HTML by file name.
     pages: BTreeMap<String, String>,
-    /// How many pods serve them.
+    /// The number of pods that serve them.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 100))]
     replicas: i32,

@@ -1,6 +1,6 @@
 //! Service: ports, cluster IPs and the fields of each service type.
 //!
-//! [`allocate`](crate::allocate) assigns addresses and node ports after defaulting and before these checks.
+//! The registry allocates addresses and node ports after defaulting and before these checks.
 //! [`type_rules`] has the rules of each type.
 
 mod change_rules;

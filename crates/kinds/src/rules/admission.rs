@@ -1,5 +1,4 @@
-//! Validation of admission webhooks and policies. Their evaluation is in [`webhooks`](crate::admission::webhooks) and
-//! [`policies`](crate::admission::policies).
+//! Validation of admission webhooks and policies. The registry calls and evaluates them.
 
 use std::collections::HashSet;
 

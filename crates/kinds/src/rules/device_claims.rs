@@ -183,7 +183,7 @@ pub(crate) fn warn(configurations: &Place<'_, '_>, warnings: &Warnings) {
 pub(crate) struct RequestNames<'v>(HashMap<&'v str, Vec<&'v str>>);
 
 impl<'v> RequestNames<'v> {
-    /// Those of the devices of a claim.
+    /// The names of the requests of a claim.
     pub(crate) fn of(devices: &'v Value) -> Self {
         let list = |value: &'v Value| value.as_array().into_iter().flatten();
         let name = |value: &'v Value| value["name"].as_str().unwrap_or_default();

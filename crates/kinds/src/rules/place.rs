@@ -248,8 +248,8 @@ impl Place<'_, '_> {
         errors.extend(rule(self.text()).into_iter().map(|reason| self.invalid(reason)));
     }
 
-    /// Validates `metadata.generateName` and `metadata.name` by the rule of the kind. The rule is told whether the
-    /// text is a prefix, and is not called for an empty text.
+    /// Validates `metadata.generateName` and `metadata.name` by the rule of the kind. The second argument of the rule
+    /// is true for a prefix. It is not called for an empty text.
     pub(crate) fn must_be_named(&self, rule: impl Fn(&str, bool) -> Vec<String>, errors: &mut Errors) {
         let metadata = self.field("metadata");
         for (name, is_prefix) in [("generateName", true), ("name", false)] {

@@ -1,4 +1,4 @@
-//! Backups: the same at one revision, checked on both ways, and never over something that is there.
+//! Backups: consistent at one revision, verified when written and read, and never overwriting a file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,14 +63,14 @@ impl Places {
 }
 
 #[tokio::test]
-async fn a_backup_of_a_running_store_is_as_it_was_at_one_revision() {
+async fn a_backup_of_a_running_store_is_consistent_at_one_revision() {
     let places = Places::new();
     let store = open(&places.at("data")).await;
     fill(&store).await;
     let expected = store.range(&Default::default()).await.unwrap();
     let mut backup = store.backup();
     let first = backup.next().unwrap();
-    // What comes now is not in it.
+    // Later writes are not included.
     store
         .create("/registry/pods/later", "x".into(), None)
         .await
@@ -84,7 +84,7 @@ async fn a_backup_of_a_running_store_is_as_it_was_at_one_revision() {
 
     assert_eq!(places.restore().unwrap(), summary);
     let restored = open(&places.at("restored")).await;
-    // Keys, values, and the revisions of their creation and last change.
+    // Keys, values, and the create and modify revisions.
     assert_eq!(restored.range(&Default::default()).await.unwrap(), expected);
     let old = restored.watch("", Revision::new(summary.revision.get() - 1));
     assert!(old.unwrap_err().is_compacted());
@@ -113,7 +113,7 @@ async fn online_and_offline_backups_are_the_same() {
 }
 
 #[tokio::test]
-async fn a_key_that_expires_still_does_after_a_restore() {
+async fn a_restored_key_still_expires() {
     let places = Places::new();
     let store = Store::memory(StoreOptions::default());
     store
@@ -130,7 +130,7 @@ async fn a_key_that_expires_still_does_after_a_restore() {
 }
 
 #[tokio::test]
-async fn a_bumped_revision_ends_what_clients_remember() {
+async fn a_bumped_revision_expires_the_versions_that_clients_remember() {
     let places = Places::new();
     let store = Store::memory(StoreOptions::default());
     let created = store.create("/a", "x".into(), None).await.unwrap();
@@ -165,7 +165,7 @@ async fn nothing_is_overwritten() {
     assert!(fs::read(places.at("restored/store.redb")).unwrap() == before);
 }
 
-/// Every byte counts: a changed one is found, and so is a missing end.
+/// Every changed byte is detected, and so is a missing end.
 #[tokio::test]
 async fn damaged_backups_are_refused_and_leave_no_store() {
     let places = Places::new();
@@ -204,18 +204,18 @@ async fn damaged_backups_are_refused_and_leave_no_store() {
 }
 
 #[tokio::test]
-async fn a_backup_that_is_not_finished_leaves_no_file() {
+async fn an_unfinished_backup_leaves_no_file() {
     let places = Places::new();
     let store = Store::memory(StoreOptions::default());
     let mut file = BackupFile::create(places.at("backup")).unwrap();
-    // The server has gone in the middle of it.
+    // The server is gone in the middle of it.
     file.write(&store.backup().next().unwrap().unwrap()).unwrap();
     let error = file.finish().unwrap_err().to_string();
     assert!(error.contains("its end is missing"), "{error}");
     assert_eq!(fs::read_dir(places.dir.path()).unwrap().count(), 0);
 }
 
-/// What the fuzz target begins with, on any compiler.
+/// Runs the corpus of the fuzz target, on any compiler.
 #[test]
 fn the_corpus_is_read_or_refused() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/backup");

@@ -41,7 +41,7 @@ pub enum Failure {
         /// The number of writes.
         writes: u64,
     },
-    /// Somebody sends requests without a pause, and lets no time pass.
+    /// A user sends requests without a pause, so that no virtual time passes.
     HotLoop {
         /// The user name: that of the process.
         who: String,
