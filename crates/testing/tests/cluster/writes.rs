@@ -82,7 +82,7 @@ async fn a_write_with_a_lost_answer_is_recorded_and_a_failed_one_is_not() {
 }
 
 #[tokio::test]
-async fn writes_are_recorded_per_user() {
+async fn writes_are_filtered_by_program_kind_and_name() {
     let cluster = paused().await;
     let operator = client_of(
         cluster.server(),

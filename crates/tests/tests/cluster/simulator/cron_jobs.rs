@@ -78,7 +78,7 @@ async fn jobs_start_every_minute_and_history_is_limited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn concurrency_policies_forbid_or_replace() {
+async fn concurrency_policies_are_respected() {
     let cluster = Cluster::start().await;
     for (policy, at_most, least) in [("Forbid", 1, 1), ("Replace", 1, 1), ("Allow", 20, 5)] {
         cluster

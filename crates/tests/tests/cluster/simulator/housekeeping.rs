@@ -149,7 +149,7 @@ async fn orphans_are_adopted_by_a_matching_controller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dependents_of_an_owner_replaced_during_downtime_are_collected() {
+async fn dependents_of_an_owner_replaced_unseen_are_collected() {
     let cluster = Cluster::start().await;
     let (maps, secrets) = (resource("", "configmaps"), resource("", "secrets"));
     cluster

@@ -183,7 +183,7 @@ async fn a_suspended_job_can_be_resumed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_a_deleted_job_lose_their_finalizer() {
+async fn pods_of_a_deleted_job_are_deleted() {
     let cluster = Cluster::start().await;
     let mut job = job("0", json!({}));
     job["spec"]["template"]["metadata"]["annotations"]["simulator.watchkeeper/run-seconds"] = json!("1000");
