@@ -80,7 +80,11 @@ async fn a_read_only_store_is_retried() {
     let read_only = world.cluster.faults().inject(read_only).unwrap();
     world.create("home", "example.org").await;
     world.settle().await;
-    assert_eq!(world.ready("home").await, "", "no status before the write succeeds");
+    assert_eq!(
+        world.ready("home").await,
+        "",
+        "no status before the write succeeds"
+    );
     world.cluster.faults().remove(read_only);
     world.cluster.advance(Duration::from_secs(60)).await;
     assert_eq!(world.ready("home").await, "True Serving");
