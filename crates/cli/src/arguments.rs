@@ -7,8 +7,7 @@ use crate::commands::Command;
 
 /// A local Kubernetes cluster in one program, and commands for any cluster.
 #[derive(Debug, Parser)]
-#[command(name = "watchkeeper", bin_name = "watchkeeper", version, max_term_width = 100,
-    disable_help_subcommand = true, after_help = EXAMPLES)]
+#[command(name = "watchkeeper", bin_name = "watchkeeper", version, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -115,6 +115,8 @@ pub(crate) fn client_options(verbosity: i32, err: Output) -> ClientOptions {
 fn overrides(arguments: &ClusterArguments) -> Overrides {
     Overrides {
         context: arguments.context.clone(),
+        cluster: arguments.cluster.clone(),
+        user: arguments.user.clone(),
         namespace: arguments.namespace.clone(),
         server: arguments.server.clone(),
         token: arguments.token.as_deref().map(Secret::new),

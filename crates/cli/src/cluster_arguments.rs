@@ -19,6 +19,14 @@ pub(crate) struct ClusterArguments {
     #[arg(long, value_name = "NAME", global = true)]
     pub(crate) context: Option<String>,
 
+    /// The kubeconfig cluster to use
+    #[arg(long, value_name = "NAME", global = true)]
+    pub(crate) cluster: Option<String>,
+
+    /// The kubeconfig user to use
+    #[arg(long, value_name = "NAME", global = true)]
+    pub(crate) user: Option<String>,
+
     /// The namespace of the request
     #[arg(short, long, value_name = "NAME", global = true)]
     pub(crate) namespace: Option<String>,

@@ -18,14 +18,18 @@ mod demo;
 mod describe;
 mod diff;
 mod envtest_assets;
+mod events;
 mod explain;
 mod get;
 mod history;
 mod label;
+mod man;
+mod options;
 mod patch;
 mod record;
 mod replay;
 mod restore;
+mod rollout;
 mod scale;
 mod ui;
 mod up;
@@ -59,6 +63,7 @@ pub(crate) enum Command {
     Bisect(bisect::Bisect),
     Describe(describe::Describe),
     Explain(explain::Explain),
+    Events(events::Events),
     Apply(apply::Apply),
     Create(create::Create),
     Delete(delete::Delete),
@@ -66,6 +71,7 @@ pub(crate) enum Command {
     Label(label::Label),
     Annotate(annotate::Annotate),
     Scale(scale::Scale),
+    Rollout(rollout::Rollout),
     Wait(wait::Wait),
     Check(check::Check),
     CheckServer(check_server::CheckServer),
@@ -79,6 +85,9 @@ pub(crate) enum Command {
     ApiVersions(api_versions::ApiVersions),
     Version(version::Version),
     Completion(completion::Completion),
+    #[command(name = "man")]
+    Manual(man::Manual),
+    Options(options::Options),
     #[command(name = "__complete", hide = true)]
     Complete(complete::Complete),
 }
@@ -119,17 +128,22 @@ pub(crate) async fn run(arguments: Arguments, session: &mut Session) -> Result<(
         Command::Record(record) => Box::pin(record::run(*record, &cluster(session)?, session)).await,
         Command::Replay(asked) => Box::pin(replay::run(asked, typed.kubeconfig, session)).await,
         Command::History(asked) => history::run(&asked, typed.namespace.as_deref(), session),
+        Command::Diff(asked) if asked.is_of_manifests() => {
+            Box::pin(diff::run_manifests(asked, &cluster(session)?, session)).await
+        }
         Command::Diff(asked) => diff::run(&asked, typed.namespace.as_deref(), session),
         Command::Bisect(asked) => bisect::run(&asked, typed.namespace.as_deref(), session),
         Command::Describe(describe) => Box::pin(describe::run(describe, &cluster(session)?, session)).await,
+        Command::Events(events) => Box::pin(events::run(events, &cluster(session)?, session)).await,
         Command::Explain(explain) => Box::pin(explain::run(explain, &cluster(session)?, session)).await,
         Command::Apply(apply) => Box::pin(apply::run(apply, &cluster(session)?, session)).await,
-        Command::Create(create) => Box::pin(create::run(create, &cluster(session)?, session)).await,
+        Command::Create(create) => Box::pin(create::run(create, cluster(session), session)).await,
         Command::Delete(delete) => Box::pin(delete::run(delete, &cluster(session)?, session)).await,
         Command::Patch(patch) => Box::pin(patch::run(patch, &cluster(session)?, session)).await,
         Command::Label(label) => Box::pin(label::run(label, &cluster(session)?, session)).await,
         Command::Annotate(annotate) => Box::pin(annotate::run(annotate, &cluster(session)?, session)).await,
         Command::Scale(scale) => Box::pin(scale::run(scale, &cluster(session)?, session)).await,
+        Command::Rollout(rollout) => Box::pin(rollout::run(rollout, &cluster(session)?, session)).await,
         Command::Wait(wait) => Box::pin(wait::run(wait, &cluster(session)?, session)).await,
         Command::Check(check) => Box::pin(check::run(check, typed.namespace, logging.v, session)).await,
         Command::CheckServer(check) if check.lists() => check_server::list(session),
@@ -148,6 +162,8 @@ pub(crate) async fn run(arguments: Arguments, session: &mut Session) -> Result<(
         Command::Version(version) => Box::pin(version::run(version, cluster(session), session)).await,
         Command::EnvtestAssets(assets) => envtest_assets::run(&assets, session),
         Command::Completion(completion) => completion::run(&completion, session),
+        Command::Manual(manual) => man::run(&manual, session),
+        Command::Options(_) => options::run(session),
         Command::Complete(complete) => Box::pin(complete::run(complete, session)).await,
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use watchkeeper_client::{Body, DynamicApi, SendOptions};
 use watchkeeper_meta::{
     CollectionRequests, GetOptions, ListOptions, RequestError, ResourceVersion, Status, WatchEventKind,
-    WatchOptions,
+    WatchOptions, accept,
 };
 use watchkeeper_wire::{Encoding, WatchSplitter};
 
@@ -15,15 +15,53 @@ use crate::failure::Failure;
 /// The largest page; 500 large objects stay far below.
 const MAX_PAGE: usize = 512 << 20;
 
-/// One page of a list.
-pub(crate) async fn page(api: &DynamicApi, accept: &str, options: &ListOptions) -> Result<Value, Failure> {
-    read(api, requests(api).accepting(accept).list(options)).await
+/// The form of an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Form<'a> {
+    pub(crate) accept: &'static str,
+    /// Of named objects: `status`, `scale`.
+    pub(crate) subresource: Option<&'a str>,
+    /// True if the rows of a table come with whole objects, not with their metadata alone.
+    pub(crate) whole_objects: bool,
 }
 
-/// One object.
-pub(crate) async fn object(api: &DynamicApi, accept: &str, name: &str) -> Result<Value, Failure> {
-    let requests = requests(api).object(name).accepting(accept);
-    read(api, requests.get(&GetOptions::default())).await
+impl Form<'_> {
+    pub(crate) const JSON: Self = Self {
+        accept: accept::JSON,
+        subresource: None,
+        whole_objects: false,
+    };
+
+    pub(crate) const TABLE: Self = Self {
+        accept: accept::TABLE,
+        ..Self::JSON
+    };
+
+    fn ask(self, request: Result<Request<Vec<u8>>, RequestError>) -> Result<Request<Vec<u8>>, Failure> {
+        let mut request = request.map_err(Failure::other)?;
+        if self.whole_objects {
+            let uri = request.uri().to_string();
+            let sign = if uri.contains('?') { '&' } else { '?' };
+            let uri = format!("{uri}{sign}includeObject=Object").parse();
+            *request.uri_mut() = uri.map_err(Failure::other)?;
+        }
+        Ok(request)
+    }
+}
+
+/// One page of a list.
+pub(crate) async fn page(api: &DynamicApi, form: Form<'_>, options: &ListOptions) -> Result<Value, Failure> {
+    let request = requests(api).accepting(form.accept).list(options);
+    read(api, form.ask(request)?).await
+}
+
+/// One object, or a part of it.
+pub(crate) async fn object(api: &DynamicApi, form: Form<'_>, name: &str) -> Result<Value, Failure> {
+    let mut requests = requests(api).object(name).accepting(form.accept);
+    if let Some(subresource) = form.subresource {
+        requests = requests.subresource(subresource);
+    }
+    read(api, form.ask(requests.get(&GetOptions::default()))?).await
 }
 
 /// A watch, event by event.
@@ -166,8 +204,8 @@ fn requests(api: &DynamicApi) -> CollectionRequests<'_> {
     CollectionRequests::in_namespace(api.resource(), api.namespace_name())
 }
 
-async fn read(api: &DynamicApi, request: Result<Request<Vec<u8>>, RequestError>) -> Result<Value, Failure> {
-    let request = request.map_err(Failure::other)?.map(Bytes::from);
+async fn read(api: &DynamicApi, request: Request<Vec<u8>>) -> Result<Value, Failure> {
+    let request = request.map(Bytes::from);
     let response = api.client().send(request, &SendOptions::default()).await?;
     let bytes = response
         .into_body()

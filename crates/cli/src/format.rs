@@ -40,6 +40,11 @@ impl Format {
             "name" => Self::Name,
             "jsonpath" => Self::JsonPath(Template::parse(rest).map_err(|problem| bad("jsonpath", &problem))?),
             "custom-columns" => Self::CustomColumns(columns(rest)?),
+            "go-template" | "go-template-file" | "template" | "templatefile" => {
+                return Err(Failure::text(format!(
+                    "{name} is not supported: use jsonpath=…, custom-columns=… or json, or kubectl"
+                )));
+            }
             _ => {
                 return Err(Failure::text(format!(
                     "unable to match a printer suitable for the output format {text:?}, allowed formats are: {}",

@@ -1,10 +1,14 @@
-//! The commonly used part of kubectl's JSONPath: `{.items[*].metadata.name}`, `{.status.phase}`, `{range
-//! .items[*]}{.metadata.name}{"\n"}{end}`, `{.metadata.labels.app\.kubernetes\.io/name}`, `{['a','b']}`.
+//! kubectl's JSONPath: `{.items[*].metadata.name}`, `{.status.phase}`, `{range .items[*]}{.metadata.name}{"\n"}{end}`,
+//! `{.metadata.labels.app\.kubernetes\.io/name}`, `{['a','b']}`, `{.items[?(@.status.phase=="Running")]}`, `{.items[1:3]}`,
+//! `{..image}`.
 //!
-//! Filters (`?(@…)`), slices and `..` are not supported and are refused by name. A path that does not exist is empty,
-//! as with kubectl's `--allow-missing-template-keys`.
+//! Paths are in [`path`]. A path that does not exist is empty, as with kubectl's `--allow-missing-template-keys`.
+
+mod path;
 
 use serde_json::Value;
+
+pub(crate) use path::Path;
 
 /// The deepest nesting of `{range}`.
 const MAX_NESTING: usize = 16;
@@ -18,18 +22,6 @@ enum Part {
     Text(String),
     Path(Path),
     Range(Path, Vec<Part>),
-}
-
-/// Steps from a document to values within it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Path(Vec<Step>);
-
-#[derive(Clone, Debug, PartialEq)]
-enum Step {
-    Key(String),
-    /// Negative ones count from the end.
-    Index(i64),
-    Each,
 }
 
 impl Template {
@@ -49,99 +41,6 @@ impl Template {
         render(&self.0, document, &mut out);
         out
     }
-}
-
-impl Path {
-    /// Parses `.a.b[0]['c'][*]`; a leading `$` or `@` is the current document.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let text = text.trim();
-        let mut rest = text.strip_prefix(['$', '@']).unwrap_or(text);
-        let mut steps = Vec::new();
-        while !rest.is_empty() {
-            steps.push(step(&mut rest).map_err(|problem| format!("{text:?}: {problem}"))?);
-        }
-        Ok(Self(steps.into_iter().flatten().collect()))
-    }
-
-    /// The values at the path, in order.
-    pub(crate) fn find<'v>(&self, document: &'v Value) -> Vec<&'v Value> {
-        let mut found = vec![document];
-        for step in &self.0 {
-            found = found.into_iter().flat_map(|value| step.follow(value)).collect();
-        }
-        found
-    }
-}
-
-impl Step {
-    fn follow<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
-        match (self, value) {
-            (Self::Key(key), Value::Object(fields)) => fields.get(key).into_iter().collect(),
-            (Self::Index(index), Value::Array(items)) => {
-                let at = match usize::try_from(*index) {
-                    Ok(at) => Some(at),
-                    Err(_) => usize::try_from(index.unsigned_abs())
-                        .ok()
-                        .and_then(|back| items.len().checked_sub(back)),
-                };
-                at.and_then(|at| items.get(at)).into_iter().collect()
-            }
-            (Self::Each, Value::Array(items)) => items.iter().collect(),
-            (Self::Each, Value::Object(fields)) => fields.values().collect(),
-            _ => Vec::new(),
-        }
-    }
-}
-
-/// Consumes one step; `None` for a dot that denotes the document itself.
-fn step(rest: &mut &str) -> Result<Option<Step>, String> {
-    if rest.starts_with("..") {
-        return Err("'..' is not supported: name each field".to_owned());
-    }
-    if let Some(inner) = rest.strip_prefix('[') {
-        let (inside, after) = inner.split_once(']').ok_or("a bracket is not closed")?;
-        *rest = after;
-        return bracket(inside.trim()).map(Some);
-    }
-    let text = rest.strip_prefix('.').unwrap_or(rest);
-    let (key, after) = key(text);
-    if key.is_empty() && after.len() == rest.len() {
-        return Err(format!("{rest:?} is no step"));
-    }
-    *rest = after;
-    Ok(match key.as_str() {
-        "" => None,
-        "*" => Some(Step::Each),
-        _ => Some(Step::Key(key)),
-    })
-}
-
-fn bracket(inside: &str) -> Result<Step, String> {
-    if let Some(key) = inside.strip_prefix(['\'', '"']) {
-        return match key.strip_suffix(['\'', '"']) {
-            Some(key) => Ok(Step::Key(key.to_owned())),
-            None => Err(format!("[{inside}] has a quote that is not closed")),
-        };
-    }
-    if inside == "*" {
-        return Ok(Step::Each);
-    }
-    let index = inside.parse().map(Step::Index);
-    index.map_err(|_| format!("[{inside}] is not supported: use a number, a quoted name or *"))
-}
-
-/// A name up to the next dot or bracket; a backslash escapes the next character.
-fn key(text: &str) -> (String, &str) {
-    let mut key = String::new();
-    let mut characters = text.char_indices();
-    while let Some((at, character)) = characters.next() {
-        match character {
-            '.' | '[' => return (key, &text[at..]),
-            '\\' => key.extend(characters.next().map(|(_, escaped)| escaped)),
-            character => key.push(character),
-        }
-    }
-    (key, "")
 }
 
 /// Parts up to the end, or up to the `{end}` of a range.
@@ -268,14 +167,46 @@ mod tests {
     }
 
     #[test]
+    fn filters_select_items() {
+        check("{.items[?(@.n==1)].metadata.name}", "a");
+        check("{.items[?(@.n != 1)].metadata.name}", "b");
+        check("{.items[?(@.n>=1)].n}", "1 2");
+        check("{.items[?(@.metadata.name==\"b\")].n}", "2");
+        check("{.items[?(@.metadata.labels)].n}", "1");
+        check("{.items[?(@.metadata.labels['x.io/y']=='1')].n}", "1");
+        check("{.items[?(@.metadata.name==1)].n}", "");
+    }
+
+    #[test]
+    fn slices_and_lists_of_steps_select_several() {
+        check("{.items[0:1].n}", "1");
+        check("{.items[1:].n}", "2");
+        check("{.items[-1:].n}", "2");
+        check("{.items[::2].n}", "1");
+        check("{.items[0,1].n}", "1 2");
+        check("{.items[0]['n','metadata'].name}", "a");
+    }
+
+    #[test]
+    fn two_dots_look_everywhere_below() {
+        check("{..name}", "a b");
+        check("{.items[1]..name}", "b");
+        check("{..metadata.name}", "a b");
+    }
+
+    #[test]
     fn what_is_not_there_is_refused_by_name() {
         check(
-            "{.items[?(@.n==1)]}",
-            "refused: \".items[?(@.n==1)]\": [?(@.n==1)] is not supported: use a number, a quoted name or *",
+            "{.items[?(@.n==1 && @.n==2)]}",
+            "refused: \".items[?(@.n==1 && @.n==2)]\": && and || are not supported in filters",
         );
         check(
-            "{..name}",
-            "refused: \"..name\": '..' is not supported: name each field",
+            "{.items[1:2:0]}",
+            "refused: \".items[1:2:0]\": [1:2:0] has a step that is not positive",
+        );
+        check(
+            "{.items[x]}",
+            "refused: \".items[x]\": [x] is no number, slice, quoted name, filter or *",
         );
         check("{.items[0}", "refused: \".items[0\": a bracket is not closed");
         check("{.items", "refused: a brace is not closed");

@@ -15,15 +15,18 @@ mod cluster;
 mod cluster_arguments;
 mod commands;
 mod documents;
+mod dry_run;
 mod duration;
 mod elected;
 mod embedded;
 mod etcd_flags;
+mod event_lines;
 mod failure;
 mod format;
 mod identity_flags;
 mod json_path;
 mod list_printer;
+mod listen;
 mod live_view;
 mod maintenance;
 mod manifests;
@@ -31,14 +34,17 @@ mod marks;
 mod object_state;
 mod one_thread;
 mod output;
+mod owned;
 mod page;
 mod palette;
 mod printing;
+mod program;
 mod progress;
 mod recorded;
 mod request_flags;
 mod selection;
 mod session;
+mod sort_key;
 mod stand_in;
 mod stdin_end;
 mod stop;
@@ -52,11 +58,12 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::FromArgMatches as _;
 
 use arguments::Arguments;
 use failure::Failure;
 pub use output::Output;
+pub use program::command_names;
 pub use session::{Look, Session};
 use stand_in::StandIn;
 
@@ -69,7 +76,8 @@ pub async fn run(words: impl IntoIterator<Item = OsString>, session: &mut Sessio
     if let Some(stand_in) = StandIn::called(words.first()) {
         return Box::pin(stand_in.run(&words, session)).await;
     }
-    let arguments = match Arguments::try_parse_from(&words) {
+    let parsed = program::program_for(session.look).try_get_matches_from(&words);
+    let arguments = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
         Err(error) => return usage::report(&error, command_in(&words), session),
     };
@@ -84,7 +92,7 @@ pub async fn run(words: impl IntoIterator<Item = OsString>, session: &mut Sessio
 
 /// The first word that is a command, to name it in usage errors.
 fn command_in(words: &[OsString]) -> Option<&str> {
-    let program = Arguments::command();
+    let program = program::program();
     let words = words.iter().skip(1).filter_map(|word| word.to_str());
     words
         .into_iter()

@@ -9,6 +9,7 @@ use watchkeeper_client::{DynamicApi, ManifestError};
 
 use crate::cluster::{Cluster, is_namespaced};
 use crate::failure::Failure;
+use crate::selection::Selected;
 use crate::session::Session;
 
 /// Larger than any set of manifests.
@@ -29,6 +30,10 @@ pub(crate) struct Filenames {
     /// Process directories recursively
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
+
+    /// Refused, with the way round
+    #[arg(short, long, value_name = "DIR", hide = true)]
+    kustomize: Option<PathBuf>,
 }
 
 /// An object in a manifest, with its file.
@@ -46,11 +51,30 @@ pub(crate) struct Text {
 }
 
 impl Filenames {
-    /// Fails if there is nothing to read.
+    /// True if no file was named.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.filename.is_empty() && self.kustomize.is_none()
+    }
+
+    /// Fails if there is nothing to read, or something that cannot be read here.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        match self.filename.is_empty() {
-            true => Err(Failure::text("required flag(s) \"filename\" not set")),
-            false => Ok(()),
+        if let Some(directory) = &self.kustomize {
+            return Err(Failure::text(format!(
+                "kustomizations are not supported: pipe `kubectl kustomize {}` into -f -",
+                directory.display()
+            )));
+        }
+        let url = self
+            .filename
+            .iter()
+            .filter_map(|file| file.to_str())
+            .find(|file| is_url(file));
+        match url {
+            Some(url) => Err(Failure::text(format!(
+                "{url:?} is a URL, and only files are read: pipe `curl -fsSL {url}` into -f -"
+            ))),
+            None if self.filename.is_empty() => Err(Failure::text("required flag(s) \"filename\" not set")),
+            None => Ok(()),
         }
     }
 
@@ -105,6 +129,12 @@ impl Filenames {
         }
         found.extend(files.iter().map(|file| read_file(file)));
     }
+}
+
+fn is_url(file: &str) -> bool {
+    ["http://", "https://"]
+        .iter()
+        .any(|scheme| file.starts_with(scheme))
 }
 
 /// Reads the manifests of a text.
@@ -173,6 +203,26 @@ fn documents(source: &str, bytes: &[u8], found: &mut Vec<Result<Manifest, Failur
             Err(error) => Err(Failure::text(format!("unable to decode {source:?}: {error}"))),
         });
     }
+}
+
+/// The objects that manifests name.
+pub(crate) async fn of_manifests(
+    files: &Filenames,
+    cluster: &Cluster,
+    session: &mut Session,
+) -> Result<Vec<Selected>, Failure> {
+    let mut found = Vec::new();
+    for manifest in files.read(session)? {
+        let manifest = manifest?;
+        let target = manifest.target(cluster).await?;
+        let kind = target.resource().group_resource().to_string();
+        found.push(Selected {
+            resource: cluster.resource(&kind).await?,
+            names: vec![manifest.wanted.name],
+            namespace: Some(target.namespace_name().to_owned()),
+        });
+    }
+    Ok(found)
 }
 
 impl Manifest {

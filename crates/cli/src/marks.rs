@@ -6,10 +6,11 @@ use std::io::Write as _;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use watchkeeper_client::DynamicApi;
-use watchkeeper_meta::PatchKind;
+use watchkeeper_meta::{PatchKind, PatchOptions};
 use watchkeeper_wire::Object;
 
 use crate::cluster::Cluster;
+use crate::dry_run::DryRun;
 use crate::failure::Failure;
 use crate::selection::{Selectors, select};
 use crate::session::Session;
@@ -31,6 +32,13 @@ pub(crate) struct MarkArguments {
     /// Overwrite existing values
     #[arg(long)]
     overwrite: bool,
+
+    /// List what the objects have instead of changing it
+    #[arg(long)]
+    list: bool,
+
+    #[command(flatten)]
+    dry_run: DryRun,
 }
 
 /// Labels or annotations, with the words for results.
@@ -65,9 +73,10 @@ pub(crate) async fn run(
         .filter(is_change)
         .map(|word| change(word))
         .collect();
-    if changes.is_empty() {
+    arguments.dry_run.refuse_client()?;
+    if changes.is_empty() && !arguments.list {
         return Err(Failure::text(format!(
-            "at least one {} update is required: KEY=VALUE, or KEY- to remove",
+            "at least one {} update is required: KEY=VALUE, or KEY- to remove; --list shows what is there",
             kind.one
         )));
     }
@@ -81,12 +90,14 @@ pub(crate) async fn run(
                     for missing in lines.missing {
                         writeln!(session.out, "{} {missing:?} not found.", kind.one)?;
                     }
-                    writeln!(
-                        session.out,
-                        "{} {}",
-                        api.resource().display_name(&name),
-                        lines.done
-                    )?;
+                    let (name, note) = (api.resource().display_name(&name), arguments.dry_run.note());
+                    match arguments.list {
+                        true => lines
+                            .list
+                            .iter()
+                            .try_for_each(|line| writeln!(session.out, "{line}"))?,
+                        false => writeln!(session.out, "{name} {}{note}", lines.done)?,
+                    }
                 }
                 Err(failure) => failures.push(failure),
             }
@@ -125,14 +136,23 @@ impl MarkArguments {
             refuse_overwrite(&before, kind, changes)?;
         }
         let patch = json!({"metadata": {kind.field: changes}});
-        let after = api.patch(name, PatchKind::Merge, &patch).await?;
+        let options = PatchOptions {
+            dry_run: self.dry_run.is_server(),
+            ..Default::default()
+        };
+        let after = match changes.is_empty() {
+            true => before.clone(),
+            false => api.patch(name, PatchKind::Merge, &patch).with(&options).await?,
+        };
         let removes = |value: &Value| value.is_null();
         let missing = changes
             .iter()
             .filter(|(key, value)| removes(value) && kind.on(&before, key).is_none());
         Ok(Marked {
             missing: missing.map(|(key, _)| key.clone()).collect(),
-            done: match before.is_same_version(&after) {
+            list: kind.pairs(&after),
+            // A dry run keeps the version.
+            done: match before.is_same_version(&after) && kind.pairs(&before) == kind.pairs(&after) {
                 true => kind.not_done,
                 false if changes.values().all(removes) => kind.undone,
                 false => kind.done,
@@ -145,10 +165,23 @@ impl MarkArguments {
 struct Marked {
     /// Keys to remove that did not exist.
     missing: Vec<String>,
+    /// What is there afterwards.
+    list: Vec<String>,
     done: &'static str,
 }
 
 impl MarkKind {
+    fn pairs(self, object: &Object) -> Vec<String> {
+        let pairs = match self.field {
+            "labels" => object.labels(),
+            _ => object.annotations(),
+        };
+        pairs
+            .into_iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect()
+    }
+
     fn on<'o>(self, object: &'o Object, key: &str) -> Option<Cow<'o, str>> {
         match self.field {
             "labels" => object.label(key),

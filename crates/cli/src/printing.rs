@@ -3,8 +3,8 @@
 use std::io::Write as _;
 
 use clap::Args;
-use watchkeeper_client::DynamicApi;
-use watchkeeper_wire::Object;
+use serde_json::Value;
+use watchkeeper_meta::Resource;
 
 use crate::failure::Failure;
 use crate::format::{Format, complete};
@@ -14,14 +14,14 @@ use crate::session::Session;
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Printing {
     /// Print the object: json, yaml, name, jsonpath=…, custom-columns=…
-    #[arg(short, long, value_name = "FORMAT")]
+    #[arg(short, long, value_name = "FORMAT", global = true)]
     output: Option<String>,
 }
 
 /// A written object.
 pub(crate) struct Written {
-    pub(crate) api: DynamicApi,
-    pub(crate) object: Object,
+    pub(crate) resource: Resource,
+    pub(crate) object: Value,
     /// `configmap/a created`.
     pub(crate) line: String,
 }
@@ -45,10 +45,11 @@ impl WritePrinter {
         match &self.0 {
             None => writeln!(session.out, "{}", written.line)?,
             Some(format) => {
-                let resource = written.api.resource();
-                let mut object = written.object.to_value().map_err(Failure::other)?;
-                complete(&mut object, resource, false);
-                format.print(resource, &object, false, &mut session.out)?;
+                let Written {
+                    resource, mut object, ..
+                } = written;
+                complete(&mut object, &resource, false);
+                format.print(&resource, &object, false, &mut session.out)?;
             }
         }
         Ok(session.out.flush()?)

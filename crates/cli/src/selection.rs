@@ -14,6 +14,19 @@ pub(crate) struct Selected {
     pub(crate) resource: ApiResource,
     /// Their names; empty for all that match the selectors.
     pub(crate) names: Vec<String>,
+    /// The namespace that a manifest states; `None` is the request's.
+    pub(crate) namespace: Option<String>,
+}
+
+impl Selected {
+    /// The API of these objects.
+    pub(crate) fn api(&self, cluster: &Cluster, all_namespaces: bool) -> DynamicApi {
+        let api = cluster.objects(&self.resource.resource, all_namespaces);
+        match &self.namespace {
+            Some(namespace) => api.namespace(namespace),
+            None => api,
+        }
+    }
 }
 
 /// Selectors on the command line.
@@ -66,7 +79,11 @@ pub(crate) async fn select(cluster: &Cluster, words: &[String]) -> Result<Vec<Se
     for (kind, names) in pairs(words)? {
         for resource in cluster.discovery.resources(&kind).await? {
             let names = names.clone();
-            selected.push(Selected { resource, names });
+            selected.push(Selected {
+                resource,
+                names,
+                namespace: None,
+            });
         }
     }
     Ok(selected)

@@ -103,6 +103,14 @@ impl Table {
         Ok(table)
     }
 
+    /// The pages of one list as one table.
+    pub(crate) fn joined(pages: Vec<Self>) -> Option<Self> {
+        let mut pages = pages.into_iter();
+        let mut first = pages.next()?;
+        first.rows.extend(pages.flat_map(|page| page.rows));
+        Some(first)
+    }
+
     /// A table of any objects: name and age.
     fn of_objects(objects: Vec<Value>) -> Self {
         let column = |name: &str| Column {

@@ -6,13 +6,18 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::failure::USAGE;
-use crate::session::Session;
+use crate::session::{Look, Session};
 
 /// Prints help if it was requested, else the usage error of a command.
 pub(crate) fn report(error: &clap::Error, command: Option<&str>, session: &mut Session) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            let _ = write!(session.out, "{error}").and_then(|()| session.out.flush());
+            let text = error.render();
+            let written = match session.look {
+                Look::Plain => write!(session.out, "{text}"),
+                Look::Colour => write!(session.out, "{}", text.ansi()),
+            };
+            let _ = written.and_then(|()| session.out.flush());
             ExitCode::SUCCESS
         }
         // No command was given: help, but as a failure.
@@ -49,25 +54,65 @@ fn explain(error: &clap::Error, command: Option<&str>) -> String {
     }
 }
 
+/// kubectl's commands that this program does not have.
+const ONLY_KUBECTL: [&str; 25] = [
+    "alpha",
+    "attach",
+    "auth",
+    "autoscale",
+    "certificate",
+    "cluster-info",
+    "config",
+    "cordon",
+    "cp",
+    "debug",
+    "drain",
+    "edit",
+    "exec",
+    "expose",
+    "kustomize",
+    "logs",
+    "plugin",
+    "port-forward",
+    "proxy",
+    "replace",
+    "run",
+    "set",
+    "taint",
+    "top",
+    "uncordon",
+];
+
 fn unknown_command(error: &clap::Error) -> String {
     let command = first(error, ContextKind::InvalidSubcommand);
+    if ONLY_KUBECTL.contains(&command.as_str()) {
+        return format!(
+            "error: {command:?} is a command of kubectl that watchkeeper does not have; kubectl works with the same \
+             kubeconfig and cluster:\n\tkubectl {command} --help"
+        );
+    }
     let mut text = format!("error: unknown command {command:?} for \"watchkeeper\"");
     let near = all(error, ContextKind::SuggestedSubcommand);
     let near: Vec<_> = near
         .into_iter()
         .filter(|known| is_near(&command, known))
         .collect();
-    if !near.is_empty() {
-        text.push_str("\n\nDid you mean this?");
-        for command in near {
-            text.push_str(&format!("\n\t{command}"));
-        }
+    match near.is_empty() {
+        true => text.push_str("\n'watchkeeper help' lists the commands."),
+        false => text.push_str("\n\nDid you mean this?"),
+    }
+    for command in near {
+        text.push_str(&format!("\n\t{command}"));
     }
     text
 }
 
-/// kubectl's rule: two letters apart at most, or the beginning of the command. clap alone would offer `backup` for `abc`.
+/// kubectl's rule: two letters apart at most, or the beginning of the command. clap alone would offer `backup` for
+/// `abc`, and commands that are hidden.
 fn is_near(typed: &str, known: &str) -> bool {
+    if known.starts_with('_') {
+        return false;
+    }
     let (typed, known) = (typed.to_lowercase(), known.to_lowercase());
     known.starts_with(&typed) || strsim::levenshtein(&typed, &known) <= 2
 }

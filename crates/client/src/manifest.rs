@@ -158,7 +158,8 @@ impl Manifest {
         let object = applied.with(options).await?;
         let outcome = match before {
             None => ApplyOutcome::Created,
-            Some(before) if before.is_same_version(&object) => ApplyOutcome::Unchanged,
+            // A dry run keeps the version, whatever it would change.
+            Some(before) if before.is_same_version(&object) && !options.dry_run => ApplyOutcome::Unchanged,
             Some(before) => match (before.to_value(), object.to_value()) {
                 (Ok(before), Ok(after)) if self.leaves(&before, &after, &options.field_manager) => {
                     ApplyOutcome::Unchanged

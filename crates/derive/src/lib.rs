@@ -1,5 +1,22 @@
 //! `#[derive(Resource)]`: a custom kind from the struct of its spec.
 //!
+//! ```ignore
+//! use schemars::JsonSchema;
+//! use serde::{Deserialize, Serialize};
+//! use watchkeeper::prelude::*;
+//!
+//! #[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+//! #[resource(group = "example.com", version = "v1", namespaced)]
+//! struct WebsiteSpec {
+//!     domain: String,
+//! }
+//!
+//! let home = Website::new("home", WebsiteSpec { domain: "example.com".into() });
+//! install_crds(&client, &[Website::crd()], &Default::default()).await?;
+//! ```
+//!
+//! The front page of `watchkeeper` has the same as a program that runs: this crate stands below it.
+//!
 //! The derived code is only glue: names, and calls into `watchkeeper-custom`, which makes schemas and (de)serializes
 //! objects. The attributes are documented there.
 

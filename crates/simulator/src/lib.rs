@@ -4,7 +4,7 @@
 //! on which pods "run", and the usual controllers. All of it is written with the same informers, queues and
 //! controllers that users have, and talks to the server like any client, so it works with a remote server as well.
 //!
-//! | what it does |~| part | function || what it does |
+//! | part | function |
 //! |---|---|
 //! | nodes | registers nodes, keeps all nodes Ready and renews their leases |
 //! | stages | takes objects through the stages of a file, in the format of KWOK, instead of the parts above and below |

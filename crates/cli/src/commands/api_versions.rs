@@ -11,6 +11,8 @@ use crate::session::Session;
 
 /// Print the API versions of the server, as "group/version"
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  watchkeeper api-versions")]
 pub(crate) struct ApiVersions {}
 
 /// Prints them sorted.

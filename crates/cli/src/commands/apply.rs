@@ -4,6 +4,7 @@ use clap::Args;
 use watchkeeper_meta::ApplyOptions;
 
 use crate::cluster::Cluster;
+use crate::dry_run::DryRun;
 use crate::failure::Failure;
 use crate::manifests::{Filenames, Manifest};
 use crate::printing::{Printing, Written};
@@ -27,9 +28,8 @@ pub(crate) struct Apply {
     #[arg(long)]
     force_conflicts: bool,
 
-    /// Let the server validate everything and store nothing
-    #[arg(long, value_name = "MODE", num_args = 0..=1, default_missing_value = "server", value_parser = ["none", "server"])]
-    dry_run: Option<String>,
+    #[command(flatten)]
+    dry_run: DryRun,
 
     #[command(flatten)]
     printing: Printing,
@@ -59,7 +59,8 @@ pub(crate) async fn run(apply: Apply, cluster: &Cluster, session: &mut Session) 
 impl Apply {
     /// Checks that need no cluster.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        self.files.check()
+        self.files.check()?;
+        self.dry_run.refuse_client()
     }
 
     async fn one(&self, manifest: Manifest, cluster: &Cluster) -> Result<Written, Failure> {
@@ -73,24 +74,15 @@ impl Apply {
         let options = ApplyOptions {
             field_manager: self.field_manager.clone(),
             force: self.force_conflicts,
-            dry_run: self.is_dry_run(),
+            dry_run: self.dry_run.is_server(),
             field_validation: None,
         };
         let applied = manifest.wanted.apply(&target, &options).await;
         let applied = applied.map_err(|error| Failure::from(error).doing("applying", &manifest.source))?;
-        let note = if self.is_dry_run() {
-            " (server dry run)"
-        } else {
-            ""
-        };
         Ok(Written {
-            api: target,
-            line: format!("{applied}{note}"),
-            object: applied.object,
+            resource: target.resource().clone(),
+            line: format!("{applied}{}", self.dry_run.note()),
+            object: applied.object.to_value().map_err(Failure::other)?,
         })
-    }
-
-    fn is_dry_run(&self) -> bool {
-        self.dry_run.as_deref() == Some("server")
     }
 }

@@ -15,11 +15,12 @@ use crate::session::Session;
 /// Save the content of a server's store to a file
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  watchkeeper backup monday.backup                    of the running server of the current context, wherever it stores
+  watchkeeper backup monday.backup                    of the server of the current context
   watchkeeper backup monday.backup --data-dir ./data  of a data directory that no server uses
 
-The file holds every object, secrets included, at one revision, and the identity of the server. It is read back before
-it gets its name, and an existing file is never overwritten. Restore it with: watchkeeper restore FILE --data-dir DIR")]
+The file holds every object, secrets included, at one revision, and the identity of the server. It
+is read back before it gets its name, and an existing file is never overwritten. Restore it with:
+watchkeeper restore FILE --data-dir DIR")]
 pub(crate) struct Backup {
     /// The file to write
     #[arg(value_name = "FILE")]

@@ -14,11 +14,11 @@ use crate::update_lines::UpdateLines;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   watchkeeper bisect deployment web --check '{.spec.replicas}=0' --recording incident.rec
-  watchkeeper bisect pods --check '{.status.phase}=Failed' --recording incident.rec    the first of all pods
+  watchkeeper bisect pods --check '{.status.phase}=Failed' --recording incident.rec
   watchkeeper bisect pods --check '{.metadata.deletionTimestamp}' --all --recording incident.rec
 
-A path alone holds if it leads to anything. Every version is looked at, so a condition that comes and goes is found each
-time with --all.")]
+A path alone holds if it leads to anything. Every version is looked at, so a condition that comes
+and goes is found each time with --all.")]
 pub(crate) struct Bisect {
     /// Which objects: a kind, kind/name, or a kind and a name
     #[arg(value_name = "OBJECT", required = true, num_args = 1..=2)]

@@ -28,16 +28,17 @@ use problem::{Problem, Severity};
   kustomize build . | watchkeeper check -f -
   watchkeeper check -f crds/ -f policies/ -f app/ -o json
 
-Manifests may be in any order and in any file. The CustomResourceDefinitions, ValidatingAdmissionPolicies and bindings
-among them are in force for all the others. Namespaces that are mentioned and not among them are assumed. Unknown fields
-are errors. Nothing is written anywhere.
+Manifests may be in any order and in any file. The CustomResourceDefinitions,
+ValidatingAdmissionPolicies and bindings among them are in force for all the others. Namespaces
+that are mentioned and not among them are assumed. Unknown fields are errors. Nothing is written
+anywhere.
 
 A manifest can be a test of the policies and rules beside it:
   metadata:
     annotations:
       watchkeeper.dev/expect: \"denied: must not run as root\"
-The other expectations are allowed, denied and \"warned: TEXT\". Tests come last, in the order they are written in; one that
-names an object that exists is an update of it.
+The other expectations are allowed, denied and \"warned: TEXT\". Tests come last, in the order they
+are written in; one that names an object that exists is an update of it.
 
 It exits with 0 if nothing is wrong, 1 if something is, 2 if there is nothing to check.")]
 pub(crate) struct Check {

@@ -26,8 +26,9 @@ use crate::stop::Stop;
   watchkeeper check-server -o json > report.json
   watchkeeper check-server --custom-kind                    how it serves a custom kind
 
-It writes ConfigMaps (or objects of its custom kind) of its own, in a namespace that it creates and deletes again unless -n names one, and touches nothing
-else. It exits with 0 if every promise is kept, 1 if one is broken, 2 if the command makes no sense.")]
+It writes ConfigMaps (or objects of its custom kind) of its own, in a namespace that it creates
+and deletes again unless -n names one, and touches nothing else. It exits with 0 if every promise
+is kept, 1 if one is broken, 2 if the command makes no sense.")]
 pub(crate) struct CheckServer {
     /// Only these checks
     #[arg(value_name = "CHECK", value_parser = check_name)]

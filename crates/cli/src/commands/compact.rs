@@ -16,7 +16,8 @@ use crate::session::Session;
   watchkeeper compact                      of the running server of the current context
   watchkeeper compact --data-dir ./data    of a data directory that no server uses
 
-A server does this by itself for what is older than five minutes. Watches that are behind are told to list anew.")]
+A server does this by itself for what is older than five minutes. Watches that are behind are told
+to list anew.")]
 pub(crate) struct Compact {
     /// Work on this data directory instead of asking a server
     #[arg(long, value_name = "DIR")]

@@ -13,6 +13,7 @@ use crate::session::Session;
   source <(watchkeeper completion bash)
   watchkeeper completion zsh > \"${fpath[1]}/_watchkeeper\"
   watchkeeper completion fish > ~/.config/fish/completions/watchkeeper.fish
+  watchkeeper completion powershell | Out-String | Invoke-Expression
 
 Commands, flags, kinds, names, namespaces and contexts are completed; names come from the cluster.")]
 pub(crate) struct Completion {
@@ -25,6 +26,7 @@ enum Shell {
     Bash,
     Zsh,
     Fish,
+    Powershell,
 }
 
 /// Prints the script.
@@ -33,6 +35,7 @@ pub(crate) fn run(completion: &Completion, session: &mut Session) -> Result<(), 
         Shell::Bash => include_str!("completion/bash.sh"),
         Shell::Zsh => include_str!("completion/zsh.sh"),
         Shell::Fish => include_str!("completion/fish.fish"),
+        Shell::Powershell => include_str!("completion/powershell.ps1"),
     };
     Ok(session.out.write_all(script.as_bytes())?)
 }

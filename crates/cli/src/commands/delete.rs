@@ -9,6 +9,7 @@ use watchkeeper_client::DynamicApi;
 use watchkeeper_meta::{DeleteOptions, PropagationPolicy};
 
 use crate::cluster::Cluster;
+use crate::dry_run::DryRun;
 use crate::duration;
 use crate::failure::Failure;
 use crate::manifests::{Filenames, Manifest};
@@ -58,6 +59,9 @@ pub(crate) struct Delete {
     #[arg(long, default_value = "background")]
     cascade: Cascade,
 
+    #[command(flatten)]
+    dry_run: DryRun,
+
     /// Wait until the objects are gone
     #[arg(long, value_name = "BOOL", default_value_t = true, require_equals = true, num_args = 0..=1,
         default_missing_value = "true", action = clap::ArgAction::Set)]
@@ -106,8 +110,9 @@ pub(crate) async fn run(delete: Delete, cluster: &Cluster, session: &mut Session
                 let how = if delete.force { "force deleted" } else { "deleted" };
                 writeln!(
                     session.out,
-                    "{} {how}",
-                    gone.api.resource().display_name(&gone.name)
+                    "{} {how}{}",
+                    gone.api.resource().display_name(&gone.name),
+                    delete.dry_run.note()
                 )?;
                 session.out.flush()?;
                 leaving.push(gone);
@@ -117,6 +122,7 @@ pub(crate) async fn run(delete: Delete, cluster: &Cluster, session: &mut Session
         }
     }
     if delete.wait
+        && delete.dry_run.note().is_empty()
         && let Err(failure) = delete.await_all(leaving).await
     {
         failures.push(failure);
@@ -127,9 +133,13 @@ pub(crate) async fn run(delete: Delete, cluster: &Cluster, session: &mut Session
 impl Delete {
     /// Checks that need no cluster.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        match self.words.is_empty() {
-            true => self.files.check(),
-            false => Ok(()),
+        match (self.words.is_empty(), self.files.is_empty()) {
+            (true, true) => Err(Failure::text(
+                "name what to delete: `watchkeeper delete pod/web`, `watchkeeper delete pods -l app=web` or \
+                 `watchkeeper delete -f FILE`",
+            )),
+            (_, false) => self.files.check(),
+            (false, true) => Ok(()),
         }
     }
 
@@ -194,12 +204,17 @@ impl Delete {
                 Cascade::Foreground => PropagationPolicy::Foreground,
                 Cascade::Orphan => PropagationPolicy::Orphan,
             }),
+            dry_run: self.dry_run.is_server(),
             ..Default::default()
         };
-        match (api.delete(&name).with(&options).await, source) {
-            (Ok(_), _) => Ok(Leaving { api, name }),
-            (Err(error), Some(source)) => Err(Failure::from(error).doing("deleting", &source)),
-            (Err(error), None) => Err(error.into()),
+        if self.dry_run.is_client() {
+            let found = api.clone().metadata_only().get(&name).await;
+            found.map_err(|error| of_source(error, source.as_deref()))?;
+            return Ok(Leaving { api, name });
+        }
+        match api.delete(&name).with(&options).await {
+            Ok(_) => Ok(Leaving { api, name }),
+            Err(error) => Err(of_source(error, source.as_deref())),
         }
     }
 
@@ -219,6 +234,13 @@ impl Delete {
                 self.timeout
             )))
         })
+    }
+}
+
+fn of_source(error: watchkeeper_client::Error, source: Option<&str>) -> Failure {
+    match source {
+        Some(source) => Failure::from(error).doing("deleting", source),
+        None => error.into(),
     }
 }
 

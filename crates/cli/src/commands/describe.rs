@@ -1,26 +1,28 @@
-//! `describe`: one object in readable form, with its events. The same for every kind.
+//! `describe`: one object in readable form, with its events. The kinds that people describe read as in kubectl; any
+//! other kind is shown field by field.
 
-use std::io::{self, Write};
+mod node;
+mod others;
+mod page;
+mod pod;
+mod workload;
+
+use std::io::Write as _;
 
 use clap::Args;
 use serde_json::Value;
 use watchkeeper_client::DynamicApi;
-use watchkeeper_meta::{FieldSelector, ListOptions, accept};
+use watchkeeper_meta::{FieldSelector, ListOptions, Resource};
 
-use crate::age;
-use crate::cluster::Cluster;
-use crate::documents;
+use crate::cluster::{Cluster, is_namespaced};
+use crate::documents::{self, Form};
+use crate::event_lines::{age_of, source, time_of};
 use crate::failure::Failure;
 use crate::json_path::plain;
+use crate::owned::list;
 use crate::selection::{Selectors, select};
 use crate::session::Session;
-use crate::table::print_aligned;
-
-/// The indentation of nested fields.
-const INDENT: usize = 2;
-
-/// A copy of the whole object, secrets included: not shown.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+use page::{Page, fields, items, moment, text};
 
 /// Maps whose keys are chosen by users.
 const PEOPLES_KEYS: [&str; 7] = [
@@ -66,10 +68,17 @@ pub(crate) async fn run(describe: Describe, cluster: &Cluster, session: &mut Ses
                 session.out.write_all(b"\n\n")?;
             }
             shown += 1;
-            print_object(&object, &mut session.out)?;
-            if !describe.no_events {
-                print_events(&events(cluster, &object).await?, &mut session.out)?;
+            let mut page = Page::default();
+            describe_object(&selected.resource.resource, &object, cluster, &mut page).await?;
+            if !describe.no_events && !has_no_events(&selected.resource.resource) {
+                print_events(events(cluster, &object).await?, &mut page);
             }
+            session.out.write_all(page.into_text().as_bytes())?;
+        }
+        if shown == 0 && selected.names.is_empty() {
+            session
+                .err
+                .line(nothing(&selected.resource.resource, &describe, cluster));
         }
     }
     Failure::all(failures)
@@ -84,7 +93,7 @@ impl Describe {
     ) -> Result<Vec<Value>, Failure> {
         let mut found = Vec::new();
         for name in names {
-            match documents::object(api, accept::JSON, name).await {
+            match documents::object(api, Form::JSON, name).await {
                 Ok(object) => found.push(object),
                 Err(failure) => failures.push(failure),
             }
@@ -105,105 +114,122 @@ impl Describe {
     }
 }
 
-/// The most important fields first, then everything else.
-fn print_object(object: &Value, out: &mut impl Write) -> io::Result<()> {
-    let metadata = &object["metadata"];
-    let mut lines = vec![vec!["Name:".to_owned(), plain(&metadata["name"])]];
-    if let Some(namespace) = metadata["namespace"].as_str() {
-        lines.push(vec!["Namespace:".to_owned(), namespace.to_owned()]);
+fn nothing(resource: &Resource, describe: &Describe, cluster: &Cluster) -> String {
+    match is_namespaced(resource) && !describe.all_namespaces {
+        true => format!("No resources found in {} namespace.", cluster.namespace),
+        false => "No resources found".to_owned(),
     }
-    lines.extend(pairs("Labels:", &metadata["labels"]));
-    lines.extend(pairs("Annotations:", &metadata["annotations"]));
-    lines.push(vec!["API Version:".to_owned(), plain(&object["apiVersion"])]);
-    lines.push(vec!["Kind:".to_owned(), plain(&object["kind"])]);
-    lines.push(vec!["Created:".to_owned(), plain(&metadata["creationTimestamp"])]);
-    if let Some(owners) = metadata["ownerReferences"].as_array() {
-        let owner = |owner: &Value| format!("{}/{}", plain(&owner["kind"]), plain(&owner["name"]));
-        let owners: Vec<_> = owners.iter().map(owner).collect();
-        lines.push(vec!["Controlled By:".to_owned(), owners.join(", ")]);
-    }
-    print_aligned(&lines, &mut Vec::new(), out)?;
-    let rest = object.as_object().into_iter().flatten();
-    let is_secret = object["kind"] == "Secret";
-    for (key, value) in rest.filter(|(key, _)| !["apiVersion", "kind", "metadata"].contains(&key.as_str())) {
-        match is_secret && (key == "data" || key == "stringData") {
-            true => print_field(key, &sizes(value), 0, out)?,
-            false => print_field(key, value, 0, out)?,
-        }
+}
+
+/// kubectl describes secrets and namespaces without their events.
+fn has_no_events(resource: &Resource) -> bool {
+    resource.group.is_empty() && ["Secret", "Namespace"].contains(&&*resource.kind)
+}
+
+async fn describe_object(
+    resource: &Resource,
+    object: &Value,
+    cluster: &Cluster,
+    page: &mut Page,
+) -> Result<(), Failure> {
+    match (&*resource.group, &*resource.kind) {
+        ("", "Pod") => pod::describe(object, page),
+        ("", "Node") => node::describe(object, cluster, page).await?,
+        ("", "Service") => others::service(object, cluster, page).await?,
+        ("", "ConfigMap") => others::config_map(object, page),
+        ("", "Secret") => others::secret(object, page),
+        ("", "Namespace") => others::namespace(object, cluster, page).await?,
+        ("", "PersistentVolumeClaim") => others::claim(object, cluster, page).await?,
+        ("apps", "Deployment") => workload::deployment(object, cluster, page).await?,
+        ("apps", "ReplicaSet") => workload::replica_set(object, cluster, page).await?,
+        ("batch", "Job") => workload::job(object, page),
+        _ => any(object, page),
     }
     Ok(())
 }
 
-/// The size of each secret instead of its value. Four base64 characters are three bytes.
-fn sizes(secrets: &Value) -> Value {
-    let size = |secret: &Value| plain(secret).trim_end_matches('=').len() * 3 / 4;
-    let secrets = secrets.as_object().into_iter().flatten();
-    secrets
-        .map(|(key, secret)| (key.clone(), Value::from(format!("{} bytes", size(secret)))))
-        .collect()
+/// The template of a workload's pods, as in the description of the workload.
+pub(crate) fn pod_template(template: &Value) -> String {
+    let mut page = Page::default();
+    pod::template(template, &mut page);
+    page.into_text()
 }
 
-fn pairs(title: &str, values: &Value) -> Vec<Vec<String>> {
-    let texts: Vec<_> = match values.as_object() {
-        Some(values) => values
-            .iter()
-            .filter(|(key, _)| *key != LAST_APPLIED)
-            .map(|(key, value)| format!("{key}={}", plain(value)))
-            .collect(),
-        None => vec!["<none>".to_owned()],
-    };
-    let line = |(index, text)| {
-        vec![
-            if index == 0 {
-                title.to_owned()
-            } else {
-                String::new()
-            },
-            text,
-        ]
-    };
-    texts.into_iter().enumerate().map(line).collect()
-}
-
-/// A field and its nested fields. The depth was limited when the answer was parsed.
-fn print_field(key: &str, value: &Value, indent: usize, out: &mut impl Write) -> io::Result<()> {
-    print_titled(&title(key), PEOPLES_KEYS.contains(&key), value, indent, out)
-}
-
-fn print_titled(
-    title: &str,
-    peoples_keys: bool,
-    value: &Value,
-    indent: usize,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    match value {
-        Value::Object(fields) => {
-            writeln!(out, "{:indent$}{title}:", "")?;
-            fields.iter().try_for_each(|(key, value)| match peoples_keys {
-                true => print_titled(key, false, value, indent + INDENT, out),
-                false => print_field(key, value, indent + INDENT, out),
-            })
-        }
-        Value::Array(items) => {
-            writeln!(out, "{:indent$}{title}:", "")?;
-            items
-                .iter()
-                .try_for_each(|item| print_item(item, indent + INDENT, out))
-        }
-        value => writeln!(out, "{:indent$}{title}: {}", "", plain(value)),
+/// `Controlled By: ReplicaSet/web`, if there is a controller.
+fn controlled_by(metadata: &Value, page: &mut Page) {
+    let controller = items(&metadata["ownerReferences"])
+        .iter()
+        .find(|owner| owner["controller"] == true);
+    if let Some(owner) = controller {
+        page.field(
+            0,
+            "Controlled By",
+            format!("{}/{}", text(&owner["kind"]), text(&owner["name"])),
+        );
     }
 }
 
-fn print_item(item: &Value, indent: usize, out: &mut impl Write) -> io::Result<()> {
-    match item {
-        Value::Object(fields) => {
-            writeln!(out, "{:indent$}-", "")?;
-            fields
-                .iter()
-                .try_for_each(|(key, value)| print_field(key, value, indent + INDENT, out))
+/// Any kind: the most important fields first, then everything else.
+fn any(object: &Value, page: &mut Page) {
+    let metadata = &object["metadata"];
+    page.field(0, "Name", text(&metadata["name"]));
+    page.field(0, "Namespace", text(&metadata["namespace"]));
+    page.labels(0, "Labels", &metadata["labels"]);
+    page.annotations(0, &metadata["annotations"]);
+    page.field(0, "API Version", text(&object["apiVersion"]));
+    page.field(0, "Kind", text(&object["kind"]));
+    page.field(0, "CreationTimestamp", moment(&metadata["creationTimestamp"]));
+    controlled_by(metadata, page);
+    for (key, value) in
+        fields(object).filter(|(key, _)| !["apiVersion", "kind", "metadata"].contains(&key.as_str()))
+    {
+        field(&title(key), PEOPLES_KEYS.contains(&key.as_str()), value, 0, page);
+    }
+}
+
+/// A field and its nested fields. The depth was limited when the answer was parsed.
+fn field(title: &str, peoples_keys: bool, value: &Value, level: usize, page: &mut Page) {
+    match value {
+        Value::Object(inner) => {
+            page.line(level, format!("{title}:"));
+            for (key, value) in inner {
+                match peoples_keys {
+                    true => field(key, false, value, level + 1, page),
+                    false => {
+                        field(
+                            &self::title(key),
+                            PEOPLES_KEYS.contains(&key.as_str()),
+                            value,
+                            level + 1,
+                            page,
+                        );
+                    }
+                }
+            }
         }
-        item => writeln!(out, "{:indent$}- {}", "", plain(item)),
+        Value::Array(list) => {
+            page.line(level, format!("{title}:"));
+            list.iter().for_each(|one| item(one, level + 1, page));
+        }
+        value => page.field(level, title, plain(value)),
+    }
+}
+
+/// An item of a list: its fields follow each other, its name first.
+fn item(item: &Value, level: usize, page: &mut Page) {
+    let Value::Object(inner) = item else {
+        return page.line(level, plain(item));
+    };
+    let mut inner: Vec<_> = inner.iter().collect();
+    inner.sort_by_key(|(key, _)| !["name", "type"].contains(&key.as_str()));
+    for (key, value) in inner {
+        field(
+            &title(key),
+            PEOPLES_KEYS.contains(&key.as_str()),
+            value,
+            level,
+            page,
+        );
     }
 }
 
@@ -226,47 +252,33 @@ fn title(key: &str) -> String {
 
 async fn events(cluster: &Cluster, object: &Value) -> Result<Vec<Value>, Failure> {
     let metadata = &object["metadata"];
-    let resource = cluster.resource("events").await?.resource;
-    let namespace = metadata["namespace"].as_str().unwrap_or_default();
-    let api = cluster.client.dynamic(resource).namespace(namespace);
     let options = ListOptions {
         field_selector: FieldSelector::equals("involvedObject.uid", plain(&metadata["uid"])),
         ..Default::default()
     };
-    let list = api.pages().with(&options).collect().await?;
-    let values = list
-        .items
-        .iter()
-        .map(|event| event.to_value().map_err(Failure::other));
-    values.collect()
+    list(cluster, "", "events", &text(&metadata["namespace"]), &options).await
 }
 
-fn print_events(events: &[Value], out: &mut impl Write) -> io::Result<()> {
+fn print_events(mut events: Vec<Value>, page: &mut Page) {
     if events.is_empty() {
-        return writeln!(out, "Events: <none>");
+        return page.field(0, "Events", "<none>");
     }
-    writeln!(out, "Events:")?;
-    let mut lines = vec![
-        ["  Type", "Reason", "Age", "From", "Message"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
-    let now = age::now();
-    for event in events {
-        let time = ["lastTimestamp", "eventTime", "firstTimestamp"];
-        let time = time.iter().find_map(|field| event[field].as_str()?.parse().ok());
-        lines.push(vec![
-            format!("  {}", plain(&event["type"])),
-            plain(&event["reason"]),
-            age::since(time, now),
-            event["source"]["component"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned(),
-            plain(&event["message"]).trim().to_owned(),
-        ]);
-    }
-    print_aligned(&lines, &mut Vec::new(), out)
+    events.sort_by_key(|event| time_of(event).map(|time| (time.seconds, time.nanos)));
+    let row = |event: &Value| {
+        vec![
+            text(&event["type"]),
+            text(&event["reason"]),
+            age_of(event),
+            source(event),
+            text(&event["message"]).trim().to_owned(),
+        ]
+    };
+    page.line(0, "Events:");
+    page.line(1, "Type\tReason\tAge\tFrom\tMessage");
+    page.line(1, "----\t------\t----\t----\t-------");
+    events
+        .iter()
+        .for_each(|event| page.line(1, row(event).join("\t")));
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ const NAMES: [&str; 3] = ["kube-apiserver", "etcd", "kubectl"];
   watchkeeper envtest-assets ./bin
   KUBEBUILDER_ASSETS=$PWD/bin go test ./...    an unchanged controller-runtime project, on this server
 
-The files are links to this program, which acts by the name it is called by. They work with the envtest of
-controller-runtime and of kube-rs, and with jenvtest.")]
+The files are links to this program, which acts by the name it is called by. They work with the
+envtest of controller-runtime and of kube-rs, and with jenvtest.")]
 pub(crate) struct EnvtestAssets {
     /// Directory; created if missing
     #[arg(value_name = "DIR")]

@@ -7,23 +7,30 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use futures_util::StreamExt as _;
+use serde_json::Value;
 use watchkeeper_client::{DynamicApi, ListItem};
-use watchkeeper_meta::{ListOptions, Resource, ResourceVersion, ResourceVersionMatch, accept};
+use watchkeeper_meta::{ListOptions, Resource, ResourceVersion, ResourceVersionMatch};
 use watchkeeper_recording::{Moment, Recording};
 use watchkeeper_replay::Replay;
 use watchkeeper_wire::Object;
 
 use crate::cluster::{Cluster, client_options, is_namespaced};
 use crate::cluster_arguments::ClusterArguments;
-use crate::documents;
+use crate::documents::{self, Form};
 use crate::failure::Failure;
 use crate::format::{Format, complete};
 use crate::list_printer::ListPrinter;
+use crate::manifests::{Filenames, of_manifests};
+use crate::output::Output;
 use crate::progress::Progress;
 use crate::recorded::moment;
 use crate::selection::{Selected, Selectors, select};
 use crate::session::Session;
+use crate::sort_key::SortKey;
 use crate::table::{Layout, Printer, Table};
+
+/// The largest answer of `--raw`.
+const MAX_RAW_BYTES: usize = 512 << 20;
 
 /// Show objects
 #[derive(Debug, Args)]
@@ -32,16 +39,24 @@ use crate::table::{Layout, Printer, Table};
   watchkeeper get pods,services -A -o wide
   watchkeeper get deployment/web service/web -o yaml
   watchkeeper get pods -l app=web -w
+  watchkeeper get pods -A --sort-by .metadata.creationTimestamp
+  watchkeeper get -f web.yaml
+  watchkeeper get deployment web --subresource scale -o yaml
+  watchkeeper get --raw /readyz
   watchkeeper get pods -o jsonpath='{.items[*].metadata.name}'
   watchkeeper get nodes -o custom-columns=NAME:.metadata.name,UID:.metadata.uid
   watchkeeper get pods --at 1234
   watchkeeper get pods --recording incident.rec --at 2026-01-31T12:00:00Z
 
-JSONPath has fields, [0], [-1], [*], ['name'], {range}…{end} and text; no filters, slices or '..'.")]
+JSONPath is kubectl's: fields, [0], [-1], [1:3], [*], ['name'], [?(@.a==\"b\")], '..', {range}…{end}
+and text.")]
 pub(crate) struct Get {
     /// Objects: kinds, a kind and names, or kind/name …
     #[arg(value_name = "RESOURCE")]
     words: Vec<String>,
+
+    #[command(flatten)]
+    files: Filenames,
 
     #[command(flatten)]
     selectors: Selectors,
@@ -53,6 +68,18 @@ pub(crate) struct Get {
     /// Output format: wide, json, yaml, name, jsonpath=…, custom-columns=…
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<String>,
+
+    /// Sort by this field, a JSONPath: .metadata.name
+    #[arg(long, value_name = "PATH", value_parser = SortKey::parse)]
+    sort_by: Option<SortKey>,
+
+    /// Print the answer to this path of the server: /healthz
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["words", "filename", "output", "watch", "recording"])]
+    raw: Option<String>,
+
+    /// Subresource of the named objects: status, scale
+    #[arg(long, value_name = "NAME")]
+    subresource: Option<String>,
 
     /// As it was: at a version of the cluster, as far as the server remembers; in a recording, at a version or a time
     #[arg(long, value_name = "MOMENT", value_parser = moment)]
@@ -128,11 +155,22 @@ pub(crate) async fn run_recorded(
 
 /// Shows the selected objects.
 pub(crate) async fn run(get: Get, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
+    if let Some(path) = &get.raw {
+        return raw(path, cluster, session).await;
+    }
     let format = match &get.output {
         Some(text) => Format::parse(text)?,
         None => Format::Table,
     };
-    let selected = select(cluster, &get.words).await?;
+    let selected = get.selected(cluster, session).await?;
+    if get.subresource.is_some() && selected.iter().any(|one| one.names.is_empty()) {
+        return Err(Failure::text(
+            "--subresource is for named objects: deployment/web",
+        ));
+    }
+    if get.sort_by.is_some() && (get.watch || get.watch_only) {
+        return Err(Failure::text("--sort-by needs all objects at once: leave out -w"));
+    }
     if get.all_namespaces && selected.iter().any(|one| !one.names.is_empty()) {
         return Err(Failure::text(
             "a resource cannot be retrieved by name across all namespaces",
@@ -152,7 +190,31 @@ pub(crate) async fn run(get: Get, cluster: &Cluster, session: &mut Session) -> R
     }
 }
 
+/// Prints an answer as it comes, with a line end.
+async fn raw(path: &str, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
+    if !path.starts_with('/') {
+        return Err(Failure::text(
+            "--raw takes a path of the server, as in /api/v1/namespaces",
+        ));
+    }
+    let answer = cluster.client.get_raw(path, MAX_RAW_BYTES).await?;
+    session.out.write_all(&answer)?;
+    if answer.last().is_some_and(|last| *last != b'\n') {
+        session.out.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
 impl Get {
+    /// The objects of the words, or those of the manifests.
+    async fn selected(&self, cluster: &Cluster, session: &mut Session) -> Result<Vec<Selected>, Failure> {
+        match (self.words.is_empty(), self.files.is_empty()) {
+            (false, false) => Err(Failure::text("name objects or files with -f, not both")),
+            (true, false) => of_manifests(&self.files, cluster, session).await,
+            _ => select(cluster, &self.words).await,
+        }
+    }
+
     /// The recording to read instead of a cluster.
     pub(crate) fn recording(&self) -> Option<PathBuf> {
         self.recording.clone()
@@ -170,9 +232,16 @@ impl Get {
         let mut progress = Progress::new(session);
         for one in selected {
             let mut printer = Printer::new(self.layout(format, one, selected.len() > 1));
+            let mut kept = Vec::new();
             let result = self
-                .each_table(one, cluster, &mut progress, |table| printer.gather(table, ""))
+                .each_table(one, cluster, &mut progress, |table| match &self.sort_by {
+                    Some(_) => kept.push(table),
+                    None => printer.gather(&table, ""),
+                })
                 .await;
+            if let (Some(key), Some(table)) = (&self.sort_by, Table::joined(kept)) {
+                printer.gather(&key.sorted(table), "");
+            }
             // Objects received before a failure are still shown.
             if !printer.is_empty() {
                 if std::mem::replace(&mut has_shown, true) {
@@ -203,20 +272,22 @@ impl Get {
         let mut progress = Progress::new(session);
         let is_single = selected.len() == 1 && selected[0].names.len() == 1;
         let mut list = (!is_single).then(|| ListPrinter::new(format, self.no_headers));
+        let mut kept = Vec::new();
         for one in selected {
             let resource = &one.resource.resource;
-            let api = self.documents_of(format, resource, cluster);
+            let api = self.documents_of(format, one, cluster);
             let result = self
                 .each_object(one, &api, &mut progress, |object| {
-                    if *format == Format::Name {
+                    if *format == Format::Name && self.sort_by.is_none() {
                         return Ok(writeln!(session.out, "{}", resource.display_name(object.name()))?);
                     }
                     let mut object = object.to_value().map_err(Failure::other)?;
                     complete(&mut object, resource, self.show_managed_fields);
-                    match &mut list {
-                        Some(list) => list.object(object, &mut session.out),
-                        None => format.print(resource, &object, self.no_headers, &mut session.out),
+                    if self.sort_by.is_some() {
+                        kept.push((resource, object));
+                        return Ok(());
                     }
+                    self.document(format, &mut list, (resource, object), &mut session.out)
                 })
                 .await;
             match result {
@@ -226,18 +297,41 @@ impl Get {
                 Err(failure) => failures.push(failure),
             }
         }
+        if let Some(key) = &self.sort_by {
+            kept.sort_by(|(_, left), (_, right)| key.compare(left, right));
+        }
+        for object in kept {
+            self.document(format, &mut list, object, &mut session.out)?;
+        }
         if let Some(list) = list {
             list.finish(&mut session.out)?;
         }
         Failure::all(failures)
     }
 
+    /// Prints one object, of a list or alone.
+    fn document(
+        &self,
+        format: &Format,
+        list: &mut Option<ListPrinter<'_>>,
+        (resource, object): (&Resource, Value),
+        out: &mut Output,
+    ) -> Result<(), Failure> {
+        match list {
+            Some(list) if *format != Format::Name => list.object(object, out),
+            _ => format.print(resource, &object, self.no_headers, out),
+        }
+    }
+
     /// The API of a resource in the smallest form that has everything to print. JSON, not protobuf: a newer server
     /// may have fields that we do not know.
-    fn documents_of(&self, format: &Format, resource: &Resource, cluster: &Cluster) -> DynamicApi {
-        let api = cluster.objects(resource, self.all_namespaces);
+    fn documents_of(&self, format: &Format, selected: &Selected, cluster: &Cluster) -> DynamicApi {
+        let mut api = selected.api(cluster, self.all_namespaces);
+        if let Some(subresource) = &self.subresource {
+            api = api.subresource(subresource);
+        }
         match (format, self.show_managed_fields) {
-            (Format::Name, _) => api.metadata_only(),
+            (Format::Name, _) if self.sort_by.is_none() => api.metadata_only(),
             (_, true) => api.json_only().keep_managed_fields(),
             (_, false) => api.json_only(),
         }
@@ -316,13 +410,18 @@ impl Get {
         selected: &Selected,
         cluster: &Cluster,
         progress: &mut Progress,
-        mut show: impl FnMut(&Table),
+        mut show: impl FnMut(Table),
     ) -> Result<(), Failure> {
-        let api = cluster.objects(&selected.resource.resource, self.all_namespaces);
+        let api = selected.api(cluster, self.all_namespaces);
+        let form = Form {
+            subresource: self.subresource.as_deref(),
+            whole_objects: self.sort_by.is_some(),
+            ..Form::TABLE
+        };
         let mut failures = Vec::new();
         for name in &selected.names {
-            match documents::object(&api, accept::TABLE, name).await {
-                Ok(document) => show(&Table::from_value(document).map_err(Failure::other)?),
+            match documents::object(&api, form, name).await {
+                Ok(document) => show(Table::from_value(document).map_err(Failure::other)?),
                 Err(failure) if self.ignore_not_found && failure.is_not_found() => {}
                 Err(failure) => failures.push(failure),
             }
@@ -332,14 +431,16 @@ impl Get {
         }
         let mut options = self.first_page()?;
         loop {
-            let document = documents::page(&api, accept::TABLE, &options).await?;
+            let document = documents::page(&api, form, &options).await?;
             let table = Table::from_value(document).map_err(Failure::other)?;
             progress.hide();
-            show(&table);
-            if !Self::next_page(&mut options, &table.metadata.continue_token) {
+            let (rows, remaining) = (table.rows.len(), table.metadata.remaining_item_count);
+            let is_last = !Self::next_page(&mut options, &table.metadata.continue_token);
+            show(table);
+            if is_last {
                 return Ok(());
             }
-            progress.note(table.rows.len(), table.metadata.remaining_item_count);
+            progress.note(rows, remaining);
             progress.show();
         }
     }

@@ -13,7 +13,8 @@ use crate::update_lines::UpdateLines;
   watchkeeper history deployment web -n shop --recording incident.rec
   watchkeeper history node/worker-1 --recording incident.rec -o json
 
-Who wrote is what managed fields tell: the manager, by default the beginning of its user agent, and the operation.")]
+Who wrote is what managed fields tell: the manager, by default the beginning of its user agent,
+and the operation.")]
 pub(crate) struct History {
     /// Which object: kind/name, or a kind and a name
     #[arg(value_name = "OBJECT", required = true, num_args = 1..=2)]

@@ -1,10 +1,13 @@
 //! `patch`: patches an object.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
-use watchkeeper_meta::PatchKind;
+use watchkeeper_meta::{PatchKind, PatchOptions};
 use watchkeeper_wire::yaml::{self, Mode};
 
 use crate::cluster::Cluster;
+use crate::dry_run::DryRun;
 use crate::failure::Failure;
 use crate::printing::{Printing, Written};
 use crate::selection::select_one;
@@ -22,8 +25,12 @@ pub(crate) struct Patch {
     words: Vec<String>,
 
     /// The patch, in JSON or YAML
-    #[arg(short, long, value_name = "PATCH")]
-    patch: String,
+    #[arg(short, long, value_name = "PATCH", required_unless_present = "patch_file")]
+    patch: Option<String>,
+
+    /// The file with the patch, in JSON or YAML
+    #[arg(long, value_name = "FILE", conflicts_with = "patch")]
+    patch_file: Option<PathBuf>,
 
     /// Type of the patch
     #[arg(long = "type", default_value = "strategic")]
@@ -32,6 +39,9 @@ pub(crate) struct Patch {
     /// Subresource to patch: status, scale
     #[arg(long, value_name = "NAME")]
     subresource: Option<String>,
+
+    #[command(flatten)]
+    dry_run: DryRun,
 
     #[command(flatten)]
     printing: Printing,
@@ -50,12 +60,14 @@ enum Kind {
 /// Patches, and prints whether that changed anything.
 pub(crate) async fn run(patch: Patch, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let printer = patch.printing.printer()?;
-    let document = yaml::first_document(patch.patch.as_bytes(), Mode::Strict)
-        .map_err(|error| Failure::text(format!("unable to parse {:?}: {error}", patch.patch)))?;
+    patch.dry_run.refuse_client()?;
+    let text = patch.text()?;
+    let document = yaml::first_document(text.as_bytes(), Mode::Strict)
+        .map_err(|error| Failure::text(format!("unable to parse {text:?}: {error}")))?;
     let (found, name) = select_one(cluster, &patch.words).await?;
     let mut api = cluster.objects(&found.resource, false);
     let before = api.get(&name).await?;
-    if let Some(subresource) = patch.subresource {
+    if let Some(subresource) = &patch.subresource {
         api = api.subresource(subresource);
     }
     let kind = match patch.kind {
@@ -63,12 +75,39 @@ pub(crate) async fn run(patch: Patch, cluster: &Cluster, session: &mut Session) 
         Kind::Merge => PatchKind::Merge,
         Kind::Json => PatchKind::Json,
     };
-    let after = api.patch(&name, kind, &document.value).await?;
-    let note = match before.is_same_version(&after) {
-        true => " (no change)",
-        false => "",
+    let options = PatchOptions {
+        dry_run: patch.dry_run.is_server(),
+        ..Default::default()
     };
-    let line = format!("{} patched{note}", api.resource().display_name(&name));
-    let object = after;
-    printer.show(Written { api, object, line }, session)
+    let after = api.patch(&name, kind, &document.value).with(&options).await?;
+    let object = after.to_value().map_err(Failure::other)?;
+    // A dry run keeps the version.
+    let is_same = before.is_same_version(&after)
+        && (!patch.dry_run.is_server() || before.to_value().is_ok_and(|before| before == object));
+    let note = if is_same { " (no change)" } else { "" };
+    let resource = api.resource().clone();
+    let line = format!(
+        "{} patched{note}{}",
+        resource.display_name(&name),
+        patch.dry_run.note()
+    );
+    printer.show(
+        Written {
+            resource,
+            object,
+            line,
+        },
+        session,
+    )
+}
+
+impl Patch {
+    fn text(&self) -> Result<String, Failure> {
+        let (patch, file) = (self.patch.clone(), self.patch_file.as_ref());
+        match file {
+            Some(file) => std::fs::read_to_string(file)
+                .map_err(|error| Failure::text(format!("error reading {}: {error}", file.display()))),
+            None => Ok(patch.unwrap_or_default()),
+        }
+    }
 }

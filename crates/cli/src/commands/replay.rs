@@ -11,6 +11,7 @@ use watchkeeper_replay::{Played, Player, Replay, Speed};
 use watchkeeper_server::Handle;
 
 use crate::failure::Failure;
+use crate::listen;
 use crate::recorded::moment;
 use crate::session::Session;
 use crate::stop::Stop;
@@ -27,8 +28,8 @@ const DEFAULT_KUBECONFIG: &str = "replay.kubeconfig";
   watchkeeper replay incident.rec --at 1200 --speed step              a version for each Enter
   KUBECONFIG=replay.kubeconfig kubectl get pods -A
 
-Versions, uids and times are the original ones; watches may start anywhere in the recorded past. The first write begins a
-history of its own, and what was recorded later is not played any more.")]
+Versions, uids and times are the original ones; watches may start anywhere in the recorded past.
+The first write begins a history of its own, and what was recorded later is not played any more.")]
 pub(crate) struct ReplayArguments {
     /// The recording
     #[arg(value_name = "FILE")]
@@ -46,8 +47,8 @@ pub(crate) struct ReplayArguments {
     #[arg(long, value_name = "MOMENT", value_parser = moment, default_value = "end", requires = "speed")]
     until: Moment,
 
-    /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
+    /// Address to listen on; :PORT is on loopback, port 0 is a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443", value_parser = listen::address)]
     listen: SocketAddr,
 
     /// Say what would be served, and end

@@ -15,9 +15,10 @@ use crate::session::Session;
   watchkeeper restore monday.backup --data-dir ./restored
   watchkeeper up --data-dir ./restored
 
-Objects keep their versions and uids, and the server its certificates and tokens. A directory that has a store is left
-alone. If clients have seen what was written after the backup, add --bump-revision 1000000000: they then list anew,
-instead of going on from versions that come to mean something else.")]
+Objects keep their versions and uids, and the server its certificates and tokens. A directory that
+has a store is left alone. If clients have seen what was written after the backup, add
+--bump-revision 1000000000: they then list anew, instead of going on from versions that come to
+mean something else.")]
 pub(crate) struct Restore {
     /// The backup
     #[arg(value_name = "FILE")]

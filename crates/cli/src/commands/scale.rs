@@ -3,11 +3,12 @@
 use std::io::Write as _;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 use watchkeeper_client::DynamicApi;
-use watchkeeper_meta::{PatchKind, Status};
+use watchkeeper_meta::{PatchKind, PatchOptions, Status};
 
 use crate::cluster::Cluster;
+use crate::dry_run::DryRun;
 use crate::failure::Failure;
 use crate::selection::select;
 use crate::session::Session;
@@ -16,6 +17,7 @@ use crate::session::Session;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   watchkeeper scale deployment/web --replicas 5
+  watchkeeper scale deployment/web --replicas 5 --current-replicas 3
   watchkeeper scale statefulset db --replicas 0")]
 pub(crate) struct Scale {
     /// Objects: kind/name …, or a kind and names
@@ -23,14 +25,26 @@ pub(crate) struct Scale {
     words: Vec<String>,
 
     /// Number of replicas
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = count)]
     replicas: u32,
+
+    /// Scale only if there are this many now
+    #[arg(long, value_name = "COUNT")]
+    current_replicas: Option<u32>,
+
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+fn count(text: &str) -> Result<u32, String> {
+    let count = text.parse();
+    count.map_err(|_| "the number of replicas must be 0 or greater".to_owned())
 }
 
 /// Scales each object.
 pub(crate) async fn run(scale: Scale, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let mut failures = Vec::new();
-    let patch = json!({"spec": {"replicas": scale.replicas}});
+    scale.dry_run.refuse_client()?;
     for selected in select(cluster, &scale.words).await? {
         let resource = &selected.resource;
         if resource.subresource("scale").is_none() {
@@ -44,8 +58,11 @@ pub(crate) async fn run(scale: Scale, cluster: &Cluster, session: &mut Session) 
         }
         let objects = cluster.objects(&resource.resource, false).json_only();
         for name in &selected.names {
-            match set_replicas(&objects, name, &patch).await {
-                Ok(()) => writeln!(session.out, "{} scaled", resource.resource.display_name(name))?,
+            match scale.one(&objects, name).await {
+                Ok(()) => {
+                    let name = resource.resource.display_name(name);
+                    writeln!(session.out, "{name} scaled{}", scale.dry_run.note())?;
+                }
                 Err(failure) => failures.push(failure),
             }
         }
@@ -53,14 +70,37 @@ pub(crate) async fn run(scale: Scale, cluster: &Cluster, session: &mut Session) 
     Failure::all(failures)
 }
 
-/// If the server has no scale subresource, the object itself is patched.
-async fn set_replicas(objects: &DynamicApi, name: &str, patch: &Value) -> Result<(), Failure> {
-    let scale = objects.clone().subresource("scale");
-    match scale.patch(name, PatchKind::Merge, patch).await {
-        Err(error) if error.status().is_some_and(Status::is_method_not_allowed) => {
-            objects.patch(name, PatchKind::Merge, patch).await?;
+impl Scale {
+    /// If the server has no scale subresource, the object itself is patched. A precondition is checked by version: a
+    /// write in between is a conflict.
+    async fn one(&self, objects: &DynamicApi, name: &str) -> Result<(), Failure> {
+        let mut patch = json!({"spec": {"replicas": self.replicas}});
+        if let Some(expected) = self.current_replicas {
+            let object = objects.get(name).await?;
+            let found = object.to_value().map_err(Failure::other)?;
+            let found = found["spec"]["replicas"].as_u64().unwrap_or(1);
+            if found != u64::from(expected) {
+                return Err(Failure::text(format!(
+                    "expected {} to have {expected} replicas, and it has {found}",
+                    objects.resource().display_name(name)
+                )));
+            }
+            patch["metadata"] = json!({"resourceVersion": object.resource_version()});
         }
-        result => drop(result?),
+        let options = PatchOptions {
+            dry_run: self.dry_run.is_server(),
+            ..Default::default()
+        };
+        let scale = objects.clone().subresource("scale");
+        match scale.patch(name, PatchKind::Merge, &patch).with(&options).await {
+            Err(error) if error.status().is_some_and(Status::is_method_not_allowed) => {
+                objects
+                    .patch(name, PatchKind::Merge, &patch)
+                    .with(&options)
+                    .await?;
+            }
+            result => drop(result?),
+        }
+        Ok(())
     }
-    Ok(())
 }

@@ -16,8 +16,9 @@ use crate::watched::Watched;
   watchkeeper ui pods,deployments -n shop
   watchkeeper ui --port 8080
 
-The page shows objects with the server's columns, changes field by field with who made them, a timeline and owner trees.
-It is read-only, is served on loopback only, and never sees the credentials of the cluster.")]
+The page shows objects with the server's columns, changes field by field with who made them, a
+timeline and owner trees. It is read-only, is served on loopback only, and never sees the
+credentials of the cluster.")]
 pub(crate) struct Ui {
     #[command(flatten)]
     watched: Watched,

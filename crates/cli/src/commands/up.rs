@@ -16,6 +16,7 @@ use crate::embedded::{LocalCluster, LocalOptions};
 use crate::etcd_flags::EtcdFlags;
 use crate::failure::Failure;
 use crate::identity_flags::IdentityFlags;
+use crate::listen;
 use crate::one_thread::on_one_thread;
 use crate::page::OpenPage;
 use crate::request_flags::RequestFlags;
@@ -31,25 +32,28 @@ const DEFAULT_KUBECONFIG: &str = "watchkeeper.kubeconfig";
 #[command(after_help = "Examples:
   watchkeeper up                                  in memory, on port 6443
   watchkeeper up --data-dir ./data                objects outlive the program
-  watchkeeper up --listen 127.0.0.1:0             on a free port
+  watchkeeper up --listen localhost:0             on a free port
+  watchkeeper up --kubeconfig ./kubeconfig        the file to write, watchkeeper.kubeconfig else
   watchkeeper up --nodes 1000 --scenario bad.yaml with failures, and stages in KWOK's format
   watchkeeper up --etcd-servers http://a:2379     objects are in etcd; further servers may share it
   KUBECONFIG=watchkeeper.kubeconfig kubectl get namespaces
 
 With --debug-endpoints, to see how a client takes it:
-  kubectl create --raw '/debug/streams?flow=cut&resource=pods' -f /dev/null    cut the watches of pods; or end, stall, run
-  kubectl create --raw '/debug/compact?revision=500' -f /dev/null              forget what was before version 500
-  kubectl create --raw '/debug/connections?refuse=true' -f /dev/null           refuse new connections
+  kubectl create -f /dev/null --raw '/debug/streams?flow=cut&resource=pods'
+      cut the watches of pods; or end, stall, run
+  kubectl create -f /dev/null --raw '/debug/compact?revision=500'
+      forget what was before version 500
+  kubectl create -f /dev/null --raw '/debug/connections?refuse=true'
+      refuse new connections
 
 With --testing, for tests in any language (JSON, as administrator):
-  echo '{\"advance\": \"10m\"}' | kubectl create --raw /testing/v1/clock -f -      move the clock
-  echo '{\"request\": {\"verb\": \"create\", \"resource\": \"pods\"}, \"times\": 1, \"action\": {\"cut\": \"beforeAnswer\"}}' |
-    kubectl create --raw /testing/v1/faults -f -                               store the next pod, and say nothing
-  kubectl get --raw /testing/v1/writes                                         who has written what
-  and idle, fired, streams, compact, snapshots, reset")]
+  echo '{\"advance\": \"10m\"}' | kubectl create --raw /testing/v1/clock -f -
+      move the clock; also faults, idle, fired, streams, compact, snapshots, reset
+  kubectl get --raw /testing/v1/writes
+      who has written what")]
 pub(crate) struct Up {
-    /// Address to listen on; port 0 chooses a free port
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
+    /// Address to listen on; :PORT is on loopback, port 0 is a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443", value_parser = listen::address)]
     listen: SocketAddr,
 
     /// Store objects in this directory; by default in memory

@@ -33,8 +33,8 @@ const KEYS: usize = 64;
   watchkeeper view                        every kind that can be watched, but for Secrets
   watchkeeper view pods,deployments -n shop
 
-Kinds with counts, event rates and the state of their watches; objects with the server's columns; changes field by field;
-YAML and history of an object. Press ? for the keys."
+Kinds with counts, event rates and the state of their watches; objects with the server's columns;
+changes field by field; YAML and history of an object. Press ? for the keys."
 )]
 pub(crate) struct View {
     #[command(flatten)]

@@ -35,13 +35,14 @@ use crate::stop;
   watchkeeper watch pods -A --output json | jq .object.metadata.name
   watchkeeper watch deployments,pods --diff              which fields change, and who changes them
 
-After a restart with --position you are told exactly what was added, modified and deleted while nobody watched, however
-long that was. What the server no longer remembers is found by comparing a fresh list with what was there before: a line
-RESTARTED says so, and a DELETED found that way has no final state.
+After a restart with --position you are told exactly what was added, modified and deleted while
+nobody watched, however long that was. What the server no longer remembers is found by comparing a
+fresh list with what was there before: a line RESTARTED says so, and a DELETED found that way has
+no final state.
 
-JSON lines have type, apiVersion, kind, namespace, name, uid, resourceVersion and object. Besides ADDED, MODIFIED and
-DELETED there are SYNCED (all that was there has been told), RESTARTED (from, to, reason) and, with --bookmarks,
-BOOKMARK; a DELETED found by comparison says inferred.")]
+JSON lines have type, apiVersion, kind, namespace, name, uid, resourceVersion and object. Besides
+ADDED, MODIFIED and DELETED there are SYNCED (all that was there has been told), RESTARTED (from,
+to, reason) and, with --bookmarks, BOOKMARK; a DELETED found by comparison says inferred.")]
 pub(crate) struct Watch {
     /// Objects: kinds, or kind/name …
     #[arg(value_name = "RESOURCE", required = true)]

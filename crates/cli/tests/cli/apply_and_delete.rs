@@ -221,7 +221,14 @@ async fn an_empty_input_is_no_success() {
 
 #[test]
 fn a_command_without_files_says_so_before_it_looks_for_a_cluster() {
-    for verb in ["apply", "create", "delete"] {
+    for (verb, expected) in [
+        ("apply", "error: required flag(s) \"filename\" not set\n"),
+        (
+            "create",
+            "error: required flag(s) \"filename\" not set; or name a kind",
+        ),
+        ("delete", "error: name what to delete"),
+    ] {
         let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_watchkeeper"));
         let ran = program
             .arg(verb)
@@ -230,7 +237,7 @@ fn a_command_without_files_says_so_before_it_looks_for_a_cluster() {
             .output()
             .unwrap();
         let said = String::from_utf8(ran.stderr).unwrap();
-        assert_eq!(said, "error: required flag(s) \"filename\" not set\n", "{verb}");
+        assert!(said.starts_with(expected), "{verb}: {said}");
         assert_eq!(ran.status.code(), Some(1));
     }
 }
@@ -251,9 +258,9 @@ async fn words_that_make_no_sense_are_answered_with_the_nearest_that_do() {
         &world,
         "delete",
         expect![[r#"
-        stderr: error: required flag(s) "filename" not set
-        exit 1
-    "#]],
+            stderr: error: name what to delete: `watchkeeper delete pod/web`, `watchkeeper delete pods -l app=web` or `watchkeeper delete -f FILE`
+            exit 1
+        "#]],
     )
     .await;
     check(
@@ -272,9 +279,10 @@ async fn words_that_make_no_sense_are_answered_with_the_nearest_that_do() {
         &world,
         "abc",
         expect![[r#"
-        stderr: error: unknown command "abc" for "watchkeeper"
-        exit 1
-    "#]],
+            stderr: error: unknown command "abc" for "watchkeeper"
+            stderr: 'watchkeeper help' lists the commands.
+            exit 1
+        "#]],
     )
     .await;
     check(

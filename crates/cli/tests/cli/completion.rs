@@ -221,11 +221,12 @@ async fn values_fit_their_flag() {
         &world,
         "completion _",
         expect![[r#"
-        bash
-        zsh
-        fish
-        :4
-    "#]],
+            bash
+            zsh
+            fish
+            powershell
+            :4
+        "#]],
     )
     .await;
 }
@@ -299,10 +300,11 @@ mod in_bash {
         check(
             "completion|",
             expect![[r#"
-            bash
-            zsh
-            fish
-        "#]],
+                bash
+                zsh
+                fish
+                powershell
+            "#]],
         );
     }
 

@@ -11,11 +11,14 @@ mod etcd;
 mod explain;
 mod get;
 mod interruptions;
+mod like_kubectl;
 mod long_lists;
+mod manners;
 mod operations;
 #[cfg(unix)]
 mod process;
 mod recordings;
+mod rollouts;
 mod support;
 mod terminal;
 mod up;

@@ -213,17 +213,23 @@ async fn an_object_is_described_with_its_events() {
         .await;
     let screen = world.run("describe cm a").await.replace(created.trim(), "…");
     expect![[r#"
-        Name:          a
-        Namespace:     default
-        Labels:        app=web
-                       tier=front
-        Annotations:   <none>
-        API Version:   v1
-        Kind:          ConfigMap
-        Created:       …
-        Data:
-          key: value
-        Events: <none>
+        Name:         a
+        Namespace:    default
+        Labels:       app=web
+                      tier=front
+        Annotations:  <none>
+
+        Data
+        ====
+        key:
+        ----
+        value
+
+
+        BinaryData
+        ====
+
+        Events:  <none>
     "#]]
     .assert_eq(&screen);
     check(
@@ -246,7 +252,7 @@ async fn a_secret_is_described_without_what_it_hides() {
     );
     world.run("create -f @s.yaml").await;
     let screen = world.run("describe secret s").await;
-    assert!(screen.contains("password: 6 bytes"), "{screen}");
+    assert!(screen.contains("password:  6 bytes"), "{screen}");
     assert!(!screen.contains("c2VjcmV0"), "{screen}");
 }
 
@@ -295,9 +301,9 @@ async fn marks_are_said_as_kubectl_says_them() {
         (
             "label cm a",
             expect![[r#"
-            stderr: error: at least one label update is required: KEY=VALUE, or KEY- to remove
-            exit 1
-        "#]],
+                stderr: error: at least one label update is required: KEY=VALUE, or KEY- to remove; --list shows what is there
+                exit 1
+            "#]],
         ),
         (
             "annotate cm a note=x",

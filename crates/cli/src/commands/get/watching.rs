@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 use watchkeeper_client::DynamicApi;
-use watchkeeper_meta::{FieldSelector, ListOptions, ResourceVersion, WatchEventKind, WatchOptions, accept};
+use watchkeeper_meta::{FieldSelector, ListOptions, ResourceVersion, WatchEventKind, WatchOptions};
 use watchkeeper_runtime::watcher::{FIRST_WAIT, LONGEST_WAIT};
 
 use super::Get;
 use crate::cluster::Cluster;
-use crate::documents::{self, Event, Interruption};
+use crate::documents::{self, Event, Form, Interruption};
 use crate::failure::Failure;
 use crate::format::{Format, complete};
 use crate::selection::Selected;
@@ -41,7 +41,7 @@ pub(super) async fn run(
         _ => return Err(Failure::text("watch one object, or all that -l selects")),
     }
     let mut watching = Watching {
-        api: cluster.objects(&one.resource.resource, get.all_namespaces),
+        api: one.api(cluster, get.all_namespaces),
         printer: Printer::new(get.layout(format, one, false)),
         get,
         format,
@@ -119,7 +119,7 @@ impl Watching<'_> {
             allow_bookmarks: true,
             ..Default::default()
         };
-        let mut events = documents::watch(&self.api, self.accept(), &options).await?;
+        let mut events = documents::watch(&self.api, self.form().accept, &options).await?;
         self.has_begun = true;
         while let Some(event) = events.next().await? {
             let version = event_version(&event);
@@ -140,7 +140,7 @@ impl Watching<'_> {
         // Rows are collected over all pages, to be aligned.
         let mut tables = Vec::new();
         let version = loop {
-            let page = documents::page(&self.api, self.accept(), &self.options).await?;
+            let page = documents::page(&self.api, self.form(), &self.options).await?;
             let version = documents::version(&page);
             self.options.continue_token = documents::continue_token(&page);
             match self.format.is_table() {
@@ -192,10 +192,10 @@ impl Watching<'_> {
         Ok(session.out.flush()?)
     }
 
-    fn accept(&self) -> &'static str {
+    fn form(&self) -> Form<'static> {
         match self.format.is_table() {
-            true => accept::TABLE,
-            false => accept::JSON,
+            true => Form::TABLE,
+            false => Form::JSON,
         }
     }
 }

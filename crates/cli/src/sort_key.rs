@@ -1,0 +1,115 @@
+//! `--sort-by`: the order of objects by one of their fields, as in kubectl.
+//!
+//! Numbers and quantities are ordered by size, texts naturally: `pod-9` is before `pod-10`. Objects without the field
+//! are first.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+use watchkeeper_wire::values::Quantity;
+
+use crate::json_path::{Path, plain};
+use crate::table::Table;
+
+/// The field to sort by.
+#[derive(Clone, Debug)]
+pub(crate) struct SortKey(Path);
+
+impl SortKey {
+    /// Parses `.metadata.name`, also in braces.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim_start_matches('{').trim_end_matches('}');
+        match text.is_empty() {
+            true => Err("name a field, as in .metadata.name".to_owned()),
+            false => Path::parse(text).map(Self),
+        }
+    }
+
+    /// The order of two objects.
+    pub(crate) fn compare(&self, left: &Value, right: &Value) -> Ordering {
+        match (self.0.find(left).first(), self.0.find(right).first()) {
+            (Some(left), Some(right)) => order(left, right),
+            (left, right) => left.is_some().cmp(&right.is_some()),
+        }
+    }
+
+    /// The table with its rows in order.
+    pub(crate) fn sorted(&self, mut table: Table) -> Table {
+        table
+            .rows
+            .sort_by(|left, right| self.compare(&left.object, &right.object));
+        table
+    }
+}
+
+fn order(left: &Value, right: &Value) -> Ordering {
+    if let (Some(left), Some(right)) = (left.as_f64(), right.as_f64()) {
+        return left.total_cmp(&right);
+    }
+    let (left, right) = (plain(left), plain(right));
+    match (left.parse::<Quantity>(), right.parse::<Quantity>()) {
+        (Ok(left), Ok(right)) => left.cmp(&right),
+        _ => natural(&left, &right),
+    }
+}
+
+/// Runs of digits are compared as numbers.
+fn natural(left: &str, right: &str) -> Ordering {
+    let (mut left_rest, mut right_rest) = (left, right);
+    loop {
+        let (left_part, right_part) = (part(&mut left_rest), part(&mut right_rest));
+        let by_number = match (number(left_part), number(right_part)) {
+            (Some(left), Some(right)) => left.cmp(&right),
+            _ => left_part.cmp(right_part),
+        };
+        if by_number.is_ne() {
+            return by_number;
+        }
+        if left_part.is_empty() {
+            return left.cmp(right);
+        }
+    }
+}
+
+/// Takes the digits or the other characters at the beginning.
+fn part<'t>(rest: &mut &'t str) -> &'t str {
+    let is_digit = rest.starts_with(|first: char| first.is_ascii_digit());
+    let end = rest.find(|character: char| character.is_ascii_digit() != is_digit);
+    let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
+    *rest = after;
+    part
+}
+
+fn number(part: &str) -> Option<u128> {
+    part.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn texts_are_in_natural_order_and_quantities_by_size() {
+        let check = |before: Value, after: Value| {
+            assert_eq!(order(&before, &after), Ordering::Less, "{before} {after}");
+            assert_eq!(order(&after, &before), Ordering::Greater, "{after} {before}");
+        };
+        check(json!("pod-9"), json!("pod-10"));
+        check(json!("a"), json!("b"));
+        check(json!("pod"), json!("pod-1"));
+        check(json!(9), json!(10));
+        check(json!("500m"), json!("2"));
+        check(json!("1Mi"), json!("1Gi"));
+    }
+
+    #[test]
+    fn objects_without_the_field_are_first() {
+        let key = SortKey::parse("{.spec.n}").unwrap();
+        assert_eq!(
+            key.compare(&json!({}), &json!({"spec": {"n": 1}})),
+            Ordering::Less
+        );
+        assert_eq!(key.compare(&json!({}), &json!({})), Ordering::Equal);
+    }
+}
