@@ -1,18 +1,18 @@
-//! How long ago, as kubectl prints it: `12s`, `5m2s`, `3h20m`, `2d`.
+//! Ages as kubectl prints them: `12s`, `5m2s`, `3h20m`, `2d`.
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// Seconds as kubectl prints them: the longer ago, the coarser.
+/// An age as kubectl prints it: the older, the coarser.
 pub fn human(seconds: i64) -> String {
     let pair = |large: i64, small: i64, names: (&str, &str)| match seconds % large / small {
         0 => format!("{}{}", seconds / large, names.0),
         rest => format!("{}{}{rest}{}", seconds / large, names.0, names.1),
     };
     match seconds {
-        // Clocks differ: what was made "in two seconds" was made now.
+        // Clocks differ: a creation up to two seconds in the future counts as now.
         ..-1 => "<invalid>".to_owned(),
         -1..0 => "0s".to_owned(),
         _ if seconds < 2 * MINUTE => format!("{seconds}s"),

@@ -2,14 +2,14 @@
 
 use jiff::Timestamp;
 
-/// How far back events count.
+/// The length of the window.
 const SECONDS: usize = 10;
 
 /// A ring with one counter per second.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rate {
     counts: [u32; SECONDS],
-    /// The second the newest counter stands for.
+    /// The second of the newest counter.
     newest: i64,
 }
 

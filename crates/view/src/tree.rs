@@ -1,7 +1,6 @@
-//! Objects under their owners.
-//!
-//! A root is an object whose controller is not on the board. Children stand under the owner that controls them, or under
-//! their first owner if none does. Owners form no circle in a healthy cluster; where they do, the walk stops.
+//! Trees of objects and their owners.
+//! A root is an object whose controller is not on the board. The parent of an object is its controller, or its first
+//! owner if there is none. If ownership is cyclic, the walk stops.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,13 +10,13 @@ use watchkeeper_meta::ObjectKey;
 
 use crate::board::Board;
 
-/// The most objects one tree shows. Beyond it the tree says how many are missing.
+/// The largest number of objects in a forest; the rest is counted.
 pub const MAX_NODES: usize = 2_000;
 
-/// The deepest a tree goes.
+/// The largest depth of a tree.
 const MAX_DEPTH: usize = 16;
 
-/// An object and what it owns.
+/// An object and its dependents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Node {
     /// The stream of the object: `deployments.apps`.
@@ -28,7 +27,7 @@ pub struct Node {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// What it owns.
+    /// Its dependents.
     pub children: Vec<Node>,
 }
 
@@ -37,7 +36,7 @@ pub struct Node {
 pub struct Forest {
     /// Roots that own something, by namespace, kind and name.
     pub roots: Vec<Node>,
-    /// How many objects did not fit.
+    /// The number of objects that did not fit.
     pub left_out: usize,
 }
 

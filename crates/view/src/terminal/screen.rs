@@ -1,18 +1,18 @@
-//! What keys do. The keys are those of less and k9s.
+//! Key handling. The keys are those of less and k9s.
 
 use std::sync::Arc;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use watchkeeper_meta::ObjectKey;
 
-/// What is on the screen, apart from the data.
+/// The state of the screen, without the data.
 #[derive(Debug, Default)]
 pub struct Screen {
     /// The stream whose objects are shown; `None` until one is chosen.
     pub(super) kind: Option<Arc<str>>,
     pub(super) focus: Focus,
     pub(super) page: Page,
-    /// Row numbers. The drawing clamps them to what is there.
+    /// Row indexes. Drawing clamps them.
     pub(super) kinds: Cursor,
     pub(super) objects: Cursor,
     pub(super) changes: Cursor,
@@ -21,15 +21,15 @@ pub struct Screen {
     pub(super) is_typing: bool,
     pub(super) is_paused: bool,
     pub(super) shows_help: bool,
-    /// Written by the drawing: what Enter opens.
+    /// Set by drawing: the object that Enter opens.
     pub(super) under_cursor: Option<(Arc<str>, ObjectKey)>,
     pub(super) kind_under_cursor: Option<Arc<str>>,
 }
 
-/// Why the view ends.
+/// The reason the view ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The user has seen enough.
+    /// The user quits.
     Quit,
 }
 
@@ -78,11 +78,11 @@ pub(super) struct Detail {
     pub(super) scroll: usize,
 }
 
-/// How far PageUp and PageDown go.
+/// The distance of PageUp and PageDown.
 const PAGE_ROWS: isize = 20;
 
 impl Screen {
-    /// Begins with a kind, if it is watched.
+    /// Starts with a kind, if it is watched.
     pub fn new(kind: Option<&str>) -> Self {
         Self {
             kind: kind.map(Into::into),
@@ -90,12 +90,12 @@ impl Screen {
         }
     }
 
-    /// True if what is shown should not move.
+    /// True if the display is paused.
     pub fn is_paused(&self) -> bool {
         self.is_paused
     }
 
-    /// Takes in a key.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> Option<Ending> {
         if key.kind == KeyEventKind::Release {
             return None;

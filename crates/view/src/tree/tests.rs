@@ -45,7 +45,7 @@ fn drawn(forest: &Forest) -> String {
 }
 
 #[test]
-fn children_stand_under_their_controllers() {
+fn children_are_below_their_controllers() {
     let board = board(&[
         ("Pod", "a", "web-1-y", &["web-1"]),
         ("Pod", "a", "web-1-x", &["web-1"]),
@@ -64,13 +64,13 @@ fn children_stand_under_their_controllers() {
 }
 
 #[test]
-fn owners_in_a_circle_do_not_hang_it() {
+fn cyclic_ownership_ends() {
     let board = board(&[("Pod", "a", "one", &["two"]), ("Pod", "a", "two", &["one"])]);
     assert_eq!(owners(&board, None).roots, []);
 }
 
 #[test]
-fn a_large_forest_says_what_is_left_out() {
+fn a_large_forest_counts_what_is_left_out() {
     let names: Vec<String> = (0..MAX_NODES + 5)
         .map(|number| format!("pod-{number:05}"))
         .collect();

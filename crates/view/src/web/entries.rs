@@ -1,13 +1,13 @@
-//! Log entries as the page reads them.
+//! Log entries in the page's JSON.
 
 use serde_json::{Value, json};
 
 use crate::board::{Change, Entry, Happening};
 
-/// The most fields one entry shows.
+/// The largest number of fields per entry.
 const MAX_FIELDS: usize = 40;
 
-/// The longest a value is shown.
+/// The longest value shown.
 const MAX_VALUE: usize = 200;
 
 pub(super) fn json(entry: &Entry) -> Value {
@@ -42,7 +42,7 @@ fn change_json(change: &Change) -> Value {
     })
 }
 
-/// A value on one line, cut where it is long.
+/// A value on one line, truncated if long.
 fn text(value: &Option<Value>) -> Option<String> {
     let text = match value.as_ref()? {
         Value::String(text) => text.clone(),
