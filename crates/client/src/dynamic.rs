@@ -458,7 +458,12 @@ impl DynamicApi {
     }
 
     fn note(&self, method: &Method, answer: &ObjectOrStatus<Object>) {
-        let write = Write::acknowledged(&self.resource, &self.namespace, method, answer);
+        let write = match answer {
+            ObjectOrStatus::Object(object) => Write::acknowledged(&self.resource, method, object),
+            ObjectOrStatus::Status(status) => Some(status)
+                .filter(|_| *method == Method::DELETE)
+                .and_then(|status| Write::deleted(&self.resource, &self.namespace, status)),
+        };
         if let (Some(observer), Some(write)) = (self.client.write_observer(), write) {
             observer(&write);
         }

@@ -7,10 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, Request};
-use watchkeeper_meta::{ObjectKey, Resource, ResourceVersion};
+use watchkeeper_meta::{ObjectKey, Resource, ResourceVersion, Status};
 use watchkeeper_wire::Object;
-
-use crate::dynamic::ObjectOrStatus;
 
 /// Receives the writes of a client ([`Client::observing_writes`](crate::Client::observing_writes)), on the task that
 /// made them.
@@ -47,34 +45,27 @@ pub(crate) fn is_write(request: &Request<Bytes>) -> bool {
 }
 
 impl<'a> Write<'a> {
-    /// The write that an answer acknowledges. `None` for subresources that are not a view of their object, such as
-    /// tokens and bindings.
-    pub(crate) fn acknowledged(
-        resource: &'a Resource,
-        namespace: &str,
-        method: &Method,
-        answer: &'a ObjectOrStatus<Object>,
-    ) -> Option<Self> {
-        let deleted = method == Method::DELETE;
-        match answer {
-            ObjectOrStatus::Object(object) if deleted => {
-                Some(Self::of(resource, object, WriteEffect::Deleted))
-            }
-            ObjectOrStatus::Object(object) if object.version().is_unset() => None,
-            ObjectOrStatus::Object(object) => {
-                Some(Self::of(resource, object, WriteEffect::Stored(object.version())))
-            }
-            ObjectOrStatus::Status(status) => {
-                let details = status.details.as_ref().filter(|_| deleted)?;
-                Some(Self {
-                    resource,
-                    key: ObjectKey::new(namespace, &details.name),
-                    uid: &details.uid,
-                    effect: WriteEffect::Deleted,
-                    object: None,
-                })
-            }
-        }
+    /// The write that an answer with an object acknowledges. `None` for subresources that are not a view of their
+    /// object, such as tokens.
+    pub(crate) fn acknowledged(resource: &'a Resource, method: &Method, object: &'a Object) -> Option<Self> {
+        let effect = match *method == Method::DELETE {
+            true => WriteEffect::Deleted,
+            false => WriteEffect::Stored(object.version()),
+        };
+        let is_view = effect == WriteEffect::Deleted || !object.version().is_unset();
+        is_view.then(|| Self::of(resource, object, effect))
+    }
+
+    /// The delete that a `Status` acknowledges.
+    pub(crate) fn deleted(resource: &'a Resource, namespace: &str, status: &'a Status) -> Option<Self> {
+        let details = status.details.as_ref()?;
+        Some(Self {
+            resource,
+            key: ObjectKey::new(namespace, &details.name),
+            uid: &details.uid,
+            effect: WriteEffect::Deleted,
+            object: None,
+        })
     }
 
     pub(crate) fn of(resource: &'a Resource, object: &'a Object, effect: WriteEffect) -> Self {

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use futures_util::future::ready;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt, StreamExt};
 use serde::Deserialize;
@@ -18,6 +19,7 @@ use watchkeeper_meta::{
 };
 use watchkeeper_wire::Object;
 
+use crate::shard::ShardPart;
 use crate::watcher::{Failure, Input, ListRequest, Opening, Source, Unread, WatchRequest};
 
 /// The annotation of the bookmark that ends the initial objects of a streaming list.
@@ -29,6 +31,7 @@ pub struct ApiSource {
     api: DynamicApi,
     labels: LabelSelector,
     fields: FieldSelector,
+    shard: Option<ShardPart>,
 }
 
 impl ApiSource {
@@ -39,7 +42,21 @@ impl ApiSource {
 
     /// The objects of the API that match the selectors.
     pub fn selected(api: DynamicApi, labels: LabelSelector, fields: FieldSelector) -> Self {
-        Self { api, labels, fields }
+        Self {
+            api,
+            labels,
+            fields,
+            shard: None,
+        }
+    }
+
+    /// Only the objects of a shard. The server is asked for them; what it returns beyond is filtered here.
+    pub(crate) fn with_shard(self, shard: Option<ShardPart>) -> Self {
+        Self { shard, ..self }
+    }
+
+    fn shard_selector(&self) -> Option<String> {
+        self.shard.as_ref().and_then(ShardPart::selector)
     }
 
     fn list_options(&self, request: ListRequest) -> ListOptions {
@@ -51,6 +68,7 @@ impl ApiSource {
             resource_version: request.version,
             limit: request.limit.map(u64::from),
             continue_token: request.continue_token,
+            shard_selector: self.shard_selector(),
             ..Default::default()
         }
     }
@@ -60,10 +78,10 @@ impl ApiSource {
             label_selector: self.labels.clone(),
             field_selector: self.fields.clone(),
             resource_version: request.version,
+            shard_selector: self.shard_selector(),
             send_initial_events: request.initial_events.then_some(true),
             allow_bookmarks: true,
             timeout_seconds: Some(request.timeout.as_secs().max(1)),
-            ..Default::default()
         }
     }
 }
@@ -72,20 +90,28 @@ impl Source for ApiSource {
     type Object = Object;
 
     fn list(&self, request: ListRequest) -> Opening<Object> {
-        let (api, options) = (self.api.clone(), self.list_options(request));
+        let (api, options, shard) = (self.api.clone(), self.list_options(request), self.shard.clone());
         async move {
-            Ok(list_inputs(
-                api.list_stream().with(&options).await.map_err(failure)?,
-            ))
+            let inputs = list_inputs(api.list_stream().with(&options).await.map_err(failure)?);
+            Ok(match shard {
+                None => inputs,
+                Some(shard) => inputs
+                    .filter(move |input| ready(is_listed(&shard, input)))
+                    .boxed(),
+            })
         }
         .boxed()
     }
 
     fn watch(&self, request: WatchRequest) -> Opening<Object> {
-        let (api, options) = (self.api.clone(), self.watch_options(request));
+        let (api, options, shard) = (self.api.clone(), self.watch_options(request), self.shard.clone());
         async move {
             let events = api.watch().with(&options).await.map_err(failure)?;
-            Ok(events.map(|event| event.map_or_else(failed, watch_input)).boxed())
+            let inputs = events.map(|event| event.map_or_else(failed, watch_input));
+            Ok(match shard {
+                None => inputs.boxed(),
+                Some(shard) => inputs.map(move |input| within(&shard, input)).boxed(),
+            })
         }
         .boxed()
     }
@@ -100,6 +126,7 @@ impl Source for ApiSource {
         (namespace.is_empty() || namespace == object.namespace())
             && self.labels.matches(object.labels().as_slice())
             && self.fields.is_everything()
+            && self.shard.as_ref().is_none_or(|shard| shard.has(object))
     }
 
     fn has_streaming_lists(&self) -> bool {
@@ -108,6 +135,22 @@ impl Source for ApiSource {
 
     fn note_no_streaming_lists(&self) {
         self.api.note_no_streaming_lists();
+    }
+}
+
+fn is_listed(shard: &ShardPart, input: &Input<Object>) -> bool {
+    match input {
+        Input::Item(object) => shard.has(object),
+        _ => true,
+    }
+}
+
+/// An object outside of the shard counts as deleted: it may have had another owner before. A store that does not have
+/// it ignores that.
+fn within(shard: &ShardPart, input: Input<Object>) -> Input<Object> {
+    match input {
+        Input::Added(object) | Input::Modified(object) if !shard.has(&object) => Input::Deleted(object),
+        input => input,
     }
 }
 

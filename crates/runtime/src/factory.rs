@@ -39,6 +39,7 @@ use crate::api_source::ApiSource;
 use crate::clock::{self, now};
 use crate::informer::{Informer, InformerOptions, NotSyncedError, WeakInformer};
 use crate::reflector::ObjectSource;
+use crate::shard::ShardPart;
 use crate::store::Transform;
 use crate::view::{Untyped, View};
 
@@ -56,6 +57,8 @@ pub struct Selection<K: View = Untyped> {
     pub metadata_only: bool,
     /// Only these fields; the others are dropped before an object is stored. See [`Selection::keeping`].
     pub keep: Option<FieldMask>,
+    /// Only those of a shard.
+    pub shard: Option<ShardPart>,
     /// The type readers get.
     #[doc(hidden)]
     pub view: PhantomData<fn() -> K>,
@@ -76,6 +79,7 @@ impl Selection {
             fields: FieldSelector::default(),
             metadata_only: false,
             keep: None,
+            shard: None,
             view: PhantomData,
         }
     }
@@ -122,6 +126,7 @@ impl<K: View> Selection<K> {
             fields: self.fields,
             metadata_only: self.metadata_only,
             keep: self.keep,
+            shard: self.shard,
             view: PhantomData,
         }
     }
@@ -136,6 +141,7 @@ impl<K: View> Clone for Selection<K> {
             fields: self.fields.clone(),
             metadata_only: self.metadata_only,
             keep: self.keep.clone(),
+            shard: self.shard.clone(),
             view: PhantomData,
         }
     }
@@ -150,6 +156,7 @@ impl<K: View> fmt::Debug for Selection<K> {
             .field("fields", &self.fields)
             .field("metadata_only", &self.metadata_only)
             .field("keep", &self.keep)
+            .field("shard", &self.shard)
             .finish()
     }
 }
@@ -228,6 +235,7 @@ struct Identity {
     fields: String,
     metadata_only: bool,
     kept: Option<String>,
+    shard: Option<String>,
 }
 
 impl Factory {
@@ -262,6 +270,7 @@ impl Factory {
             fields: selection.fields.to_string(),
             metadata_only: selection.metadata_only,
             kept: selection.keep.as_ref().map(ToString::to_string),
+            shard: selection.shard.as_ref().map(ToString::to_string),
         };
         let mut running = self.running.lock();
         if let Some(informer) = running.get(&identity).and_then(WeakInformer::upgrade) {
@@ -312,7 +321,8 @@ impl Factory {
         };
         let source = |api: DynamicApi| -> Arc<ObjectSource> {
             let (labels, fields) = (selection.labels.clone(), selection.fields.clone());
-            Arc::new(ApiSource::selected(api, labels, fields))
+            let source = ApiSource::selected(api, labels, fields);
+            Arc::new(source.with_shard(selection.shard.clone()))
         };
         let mut options = self.options.of(&selection.resource);
         if let Some(mask) = selection.keep.clone() {

@@ -57,6 +57,8 @@ pub mod queue;
 pub mod recorder;
 pub mod reflector;
 pub mod retry_watcher;
+mod shard;
+pub mod sharding;
 pub mod store;
 pub mod view;
 pub mod wait;

@@ -52,6 +52,7 @@ use super::{
 use crate::factory::{Factory, Selection};
 use crate::finalizer::{self, FinalizerError, Phase};
 use crate::informer::Informer;
+use crate::shard::{Shard, ShardPart};
 use crate::store::{Snapshot, Store};
 
 /// The time a reconcile waits for the store to show its own write.
@@ -67,6 +68,8 @@ pub struct Controller<K: ResourceType> {
     primary: Informer<K>,
     others: Vec<Other>,
     options: ControllerOptions,
+    /// The shard to which its objects, and those it owns, belong.
+    shard: Option<Shard>,
 }
 
 /// Another kind that triggers reconciles.
@@ -90,6 +93,19 @@ impl<K: ResourceType> Controller<K> {
             primary: factory.informer(selection),
             others: Vec::new(),
             options: ControllerOptions::default(),
+            shard: None,
+        }
+    }
+
+    /// A controller of the objects of one shard.
+    pub(crate) fn of_shard(factory: &Factory, shard: Shard) -> Self {
+        let selection = Selection {
+            shard: Some(ShardPart::Own(shard.clone())),
+            ..Selection::of::<K>()
+        };
+        Self {
+            shard: Some(shard),
+            ..Self::of_selected(factory, selection)
         }
     }
 
@@ -114,6 +130,10 @@ impl<K: ResourceType> Controller<K> {
     /// Like [`owns`](Self::owns), for some objects of the other kind.
     pub fn owns_selected<C: ResourceType>(self, selection: Selection<C>) -> Self {
         let mapping = controller_of(&K::resource());
+        let selection = Selection {
+            shard: self.shard.clone().map(ShardPart::owned),
+            ..selection
+        };
         self.other(selection, |_| mapping)
     }
 

@@ -3,6 +3,7 @@
 mod described;
 mod faults;
 mod over_http;
+mod sharded;
 mod snapshots;
 mod stages;
 mod support;

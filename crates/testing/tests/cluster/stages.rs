@@ -63,7 +63,6 @@ async fn cluster(script: &str, nodes: usize) -> TestCluster {
         start_time: Some(START.parse().unwrap()),
         paused: true,
         simulator: Some(simulator),
-        ..TestOptions::default()
     };
     TestCluster::start_with(options).await.unwrap()
 }

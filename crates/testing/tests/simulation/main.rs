@@ -8,6 +8,7 @@ mod leader;
 mod lost_answer;
 mod mechanics;
 mod own_writes;
+mod sharded;
 mod stale_state;
 mod stale_status;
 mod support;
