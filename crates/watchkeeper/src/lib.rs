@@ -1,6 +1,6 @@
 //! Kubernetes' list/watch machinery in Rust: what users import.
 //!
-//! | what is in it |~| module | contents || what is in it |
+//! | module | contents |
 //! |---|---|
 //! | [`client`] | configuration, credentials, transport; REST, typed, dynamic, metadata and discovery clients; watch streams |
 //! | [`runtime`] | watcher, reflector, indexed store, shared informers, work queues, controllers, leader election |
@@ -105,7 +105,23 @@ pub mod prelude {
     pub use watchkeeper_wire::Object;
 }
 
-/// Runs the programs of the README as tests.
+/// Runs the programs of the README and of the pages in `docs` as tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/start.md")]
+    struct Start;
+    #[doc = include_str!("../../../docs/coming-from-client-go.md")]
+    struct ComingFromClientGo;
+    #[doc = include_str!("../../../docs/coming-from-controller-runtime.md")]
+    struct ComingFromControllerRuntime;
+    #[doc = include_str!("../../../docs/coming-from-kwok.md")]
+    struct ComingFromKwok;
+    #[doc = include_str!("../../../docs/watching.md")]
+    struct Watching;
+    #[doc = include_str!("../../../docs/informers.md")]
+    struct Informers;
+    #[doc = include_str!("../../../docs/controllers.md")]
+    struct Controllers;
+}
