@@ -1,4 +1,4 @@
-//! Acknowledged writes, reported to whoever keeps a cache of the same objects.
+//! Acknowledged writes, reported to caches of the same objects.
 //!
 //! A cache that follows a watch lags behind the server. With the version of each own write, its user knows when the
 //! cache has caught up.

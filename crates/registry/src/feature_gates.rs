@@ -1,4 +1,4 @@
-//! Alpha features of Kubernetes that a server has only when asked, under the names kube-apiserver gives them.
+//! Feature gates: alpha features of Kubernetes, under kube-apiserver's names.
 
 use std::str::FromStr;
 
@@ -9,18 +9,18 @@ const SHARDED_LIST_AND_WATCH: &str = "ShardedListAndWatch";
 /// The features that are on. All are off by default, as in kube-apiserver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeatureGates {
-    /// Lists and watches can be cut down to one shard: `shardSelector`. While it is off the parameter is ignored, and
-    /// answers do not tell of a shard.
+    /// Sharded lists and watches: `shardSelector`. While it is off, the parameter is ignored and responses have no
+    /// shard information.
     pub sharded_list_and_watch: bool,
 }
 
-/// The reason why a text sets no feature gates.
+/// The reason feature gates are rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FeatureGateError {
-    /// There is no such gate here.
+    /// The gate is unknown.
     #[error("unrecognized feature gate: {0} (there is {SHARDED_LIST_AND_WATCH})")]
     Unknown(String),
-    /// The gate is set to neither true nor false.
+    /// The value is neither true nor false.
     #[error("invalid value of feature gate {0}: it must be {0}=true or {0}=false")]
     Value(String),
 }
@@ -39,7 +39,7 @@ impl FeatureGates {
     }
 }
 
-/// Reads settings separated by commas.
+/// Parses comma-separated settings.
 impl FromStr for FeatureGates {
     type Err = FeatureGateError;
 
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_gates_and_values_are_refused() {
+    fn unknown_gates_and_values_are_rejected() {
         let refused = |text: &str| text.parse::<FeatureGates>().unwrap_err().to_string();
         assert!(refused("Nonsense=true").starts_with("unrecognized feature gate: Nonsense"));
         assert!(refused("ShardedListAndWatch").contains("must be ShardedListAndWatch=true"));

@@ -28,7 +28,7 @@ pub struct List {
     pub continue_token: Option<String>,
     /// The number of objects after this page; unknown with a selector.
     pub remaining: Option<u64>,
-    /// The selector of the shard that this is, if it is one.
+    /// The shard selector, if this is a sharded list.
     pub shard_selector: Option<String>,
 }
 

@@ -53,7 +53,7 @@ impl Reader {
         self.0.webhooks.as_ref()
     }
 
-    /// The alpha features that are on.
+    /// The enabled alpha features.
     pub(crate) fn feature_gates(&self) -> FeatureGates {
         self.0.feature_gates
     }

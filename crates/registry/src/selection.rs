@@ -67,8 +67,7 @@ impl Selection {
     }
 }
 
-/// The shard that is asked for. While the feature is off the parameter is ignored, whatever it says, as Kubernetes does:
-/// the answer then tells of no shard.
+/// The requested shard. While the feature is off, the parameter is ignored without validation, as in Kubernetes.
 fn parse_shard(reader: &Reader, selector: Option<&str>) -> Result<Option<ShardSelector>, Status> {
     let selector = selector.filter(|_| reader.feature_gates().sharded_list_and_watch);
     let parsed = selector.map(str::parse).transpose();

@@ -1,7 +1,7 @@
 //! The default roles and bindings, read from two tables: those of users and clients
 //! (`people.txt`), and those of Kubernetes components (`components.txt`), which only a server with a port needs.
 //!
-//! A table has a paragraph per role. Words are separated by blanks, what belongs together by commas:
+//! A table has a paragraph per role. Fields are separated by blanks, the items of a field by commas:
 //!
 //! ```text
 //! role system:node-bootstrapper            a cluster role; `namespace/name` is a role in a namespace
@@ -11,8 +11,8 @@
 //! controller job-controller                `system:controller:job-controller`, bound to its account in kube-system
 //! ```
 //!
-//! `core` is the group without a name. `read`, `write` and `readwrite` are verbs, `events` is the rule of everyone who
-//! reports events.
+//! `core` is the core group. `read`, `write` and `readwrite` are sets of verbs; `events` is the rule for reporting
+//! events.
 
 use serde_json::{Value, json};
 use watchkeeper_kinds::{Kind, builtin};
@@ -28,15 +28,15 @@ const CONTROLLER: &str = "system:controller:";
 /// An object with its kind and its namespace.
 pub(crate) type Placed = (&'static Kind, &'static str, Value);
 
-/// What every server has.
+/// The roles and bindings of every server.
 pub(crate) fn default_objects() -> Vec<Placed> {
     let mut objects = read(include_str!("defaults/people.txt"));
-    let aggregated = roles_of_people(&mut objects);
+    let aggregated = user_facing_roles(&mut objects);
     objects.extend(aggregated);
     objects
 }
 
-/// What Kubernetes' components need, and programs that ask this server who calls them.
+/// The roles and bindings of Kubernetes' components, and of servers with delegated authentication.
 pub(crate) fn component_objects() -> Vec<Placed> {
     read(include_str!("defaults/components.txt"))
 }
@@ -169,15 +169,15 @@ fn object(kind: &Kind, namespace: &str, name: &str) -> Value {
     object
 }
 
-/// `view`, `edit` and `admin`. Each is put together from the roles with its label, and the next has all that it has:
-/// whoever brings new kinds to a cluster adds a role with such a label. The label is put on the sources too.
-fn roles_of_people(objects: &mut [Placed]) -> Vec<Placed> {
+/// `view`, `edit` and `admin`. Each aggregates the roles with its label and includes the previous one; new kinds are
+/// added with a role that has such a label. The aggregated roles are labelled too.
+fn user_facing_roles(objects: &mut [Placed]) -> Vec<Placed> {
     let label = |role: &str| format!("{GROUP}/aggregate-to-{role}");
     let mut sofar: Vec<Value> = Vec::new();
     let steps = [("view", "edit"), ("edit", "admin"), ("admin", "")];
     let roles = steps.into_iter().map(|(name, next)| {
         let own = label_source(objects, &format!("system:aggregate-to-{name}"), &label(name));
-        // In the order of the names of what is put together, so that nothing is left to be done.
+        // In the order of the aggregated roles' names, so that aggregation changes nothing.
         sofar = match name {
             "admin" => together(&sofar, &own),
             _ => together(&own, &sofar),
@@ -205,7 +205,7 @@ fn label_source(objects: &mut [Placed], name: &str, label: &str) -> Vec<Value> {
     role["rules"].as_array().cloned().unwrap_or_default()
 }
 
-/// Some rules and others, each once.
+/// The union of two lists of rules, without duplicates.
 fn together(rules: &[Value], more: &[Value]) -> Vec<Value> {
     let mut all = rules.to_vec();
     all.extend(more.iter().filter(|rule| !rules.contains(rule)).cloned());

@@ -1,4 +1,4 @@
-//! Lists and watches cut into shards: each object and each event belongs to exactly one.
+//! Sharded lists and watches: each object and each event is in exactly one shard.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Cluster {
         Self { registry, maps }
     }
 
-    /// Takes a step. Those that cannot be taken, of objects that are there or not, change nothing.
+    /// Takes a step. A create of an existing object or a change of a missing one has no effect.
     async fn take(&self, step: Step) {
         let (context, namespace) = (WriteContext::default(), "default");
         let name = |number: u8| format!("map-{number}");
@@ -111,7 +111,7 @@ impl Cluster {
     }
 }
 
-/// `ADDED 5 uid`, for every event that is there.
+/// `ADDED 5 uid`, for every available event.
 fn events(watch: &mut Watch) -> Vec<String> {
     let mut events = Vec::new();
     while let Some(Some(WatchItem::Event(event))) = watch.next().now_or_never() {
@@ -171,7 +171,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn while_the_feature_is_off_the_selector_is_ignored_whatever_it_says() {
+async fn while_the_feature_is_off_the_selector_is_ignored() {
     let cluster = Cluster::start(false).await;
     cluster.take(Step::Create(1)).await;
     for selector in [

@@ -1,4 +1,4 @@
-//! Sharded lists and watches over HTTP: what is sent in each form, and what is refused.
+//! Sharded lists and watches over HTTP: their forms, and invalid selectors.
 
 use ::http::Method;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ fn query(selector: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_form_of_a_list_tells_of_its_shard() {
+async fn every_form_of_a_list_has_its_shard() {
     let (_server, mut client) = sharding().await;
     for number in 0..20 {
         create(&mut client, &format!("m{number}")).await;
@@ -81,7 +81,7 @@ async fn every_form_of_a_list_tells_of_its_shard() {
 }
 
 #[tokio::test]
-async fn a_watch_of_a_shard_tells_of_its_objects_only() {
+async fn a_watch_of_a_shard_delivers_only_its_objects() {
     let (_server, mut client) = sharding().await;
     let mut streams = Vec::new();
     for half in halves() {
