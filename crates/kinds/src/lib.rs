@@ -32,6 +32,7 @@ mod table;
 pub mod user;
 mod warnings;
 
+pub use builtin::certificate_signing_request::requested_groups;
 pub use builtin::custom_resource_definition::approval::Approval;
 pub use builtin::flow_schema::suggested::suggested_flow_schemas;
 pub use builtin::persistent_volume_claim::CLASS_ANNOTATION;

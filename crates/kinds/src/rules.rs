@@ -2,6 +2,7 @@
 //! kinds.
 
 pub(crate) mod admission;
+pub(crate) mod certificate_request;
 pub(crate) mod certificates;
 pub(crate) mod conditions;
 pub(crate) mod data;

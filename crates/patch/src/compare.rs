@@ -108,11 +108,39 @@ fn both(place: Place<'_>, old: &Value, new: &Value, difference: &Difference) -> 
                 (old, new) => maps(place, &structure, old, new, difference),
             }
         }
+        // A list that is empty, and was not there, is a value without parts.
+        Structure::Set(_) | Structure::Keyed(_) if old.is_null() && as_list(new).is_empty() => {
+            Paths::changed()
+        }
         Structure::Set(item) | Structure::Keyed(KeyedList { item, .. }) => {
             let (old, new) = (as_list(old), as_list(new));
             let found = in_place(item, &structure, old, new, difference);
             found.unwrap_or_else(|| lists(item, &structure, old, new))
         }
+    }
+}
+
+/// True if a changed keyed list has an item without any key field. Nobody can own such an item, and Kubernetes records
+/// nothing of the write that brings it.
+pub(crate) fn omits_key(place: Place<'_>, value: &Value, difference: &Difference) -> bool {
+    if difference.is_nowhere() {
+        return false;
+    }
+    let structure = place.structure();
+    match (&structure, value) {
+        (Structure::Struct(_) | Structure::Map(_), Value::Object(fields)) => {
+            fields.iter().any(|(name, value)| {
+                let child = place.child(&structure, name);
+                child.is_some_and(|child| omits_key(child, value, difference.member(name)))
+            })
+        }
+        (Structure::Keyed(list), Value::Array(items)) => {
+            let mut items = items.iter().enumerate();
+            items.any(|(index, item)| {
+                !list.has_key(item) || omits_key(list.item, item, difference.item(index))
+            })
+        }
+        _ => false,
     }
 }
 

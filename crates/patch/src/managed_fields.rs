@@ -14,9 +14,10 @@ use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::{Schema, Shape, TypeId};
 use watchkeeper_wire::values::read_time;
 
-use crate::compare::{Comparison, compare_at};
+use crate::compare::{Comparison, compare_at, omits_key};
 use crate::endpoint::{Changes, Endpoint};
 use crate::field_set::{FieldSet, FieldSetError, PathElement};
+use crate::structure::Place;
 
 mod owned_fields;
 mod stored;
@@ -228,6 +229,9 @@ impl Managers {
         endpoint: &Endpoint<'_>,
         writer: &Writer<'_>,
     ) {
+        if omits_key(Place::root(schema, root), states.1, states.2) {
+            return;
+        }
         let changes = endpoint.changes(schema, root, states, self, writer.api_version);
         self.forget(&changes, Operation::Update, writer);
         if !changes.own.changed.is_empty() {

@@ -189,6 +189,13 @@ impl<'s> KeyedList<'s> {
         (!fields.is_empty()).then(|| PathElement::key(fields.into_iter()))
     }
 
+    /// True if at least one key field is set or has a default.
+    pub(crate) fn has_key(&self, item: &Value) -> bool {
+        let is_known =
+            |key: &std::borrow::Cow<'_, str>| item.get(&**key).is_some() || self.default(key).is_some();
+        self.keys.iter().any(is_known)
+    }
+
     /// True if two items have the same key.
     fn is_same(&self, one: &Value, other: &Value) -> bool {
         let has_default = |key: &str, value: &Value| self.default(key).as_ref() == Some(value);

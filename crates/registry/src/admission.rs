@@ -13,6 +13,7 @@ pub(crate) mod request;
 mod runtime_class;
 mod service_account;
 mod signers;
+mod topology;
 pub(crate) mod webhooks;
 
 use std::sync::Arc;
@@ -68,6 +69,7 @@ impl Registry {
                 .await?;
             limit_range::complete(&self.limits(namespace).await?, object);
             self.prioritize(definition, object).await?;
+            self.take_topology(object).await?;
             self.take_from_runtime_class(definition, object).await?;
         }
         Ok(())
@@ -83,6 +85,7 @@ impl Registry {
     ) -> Result<(), Status> {
         self.check_signer(definition, Part::Object, None, object, context)
             .await?;
+        self.check_subject(definition, object)?;
         self.authorizer()
             .check_grant(definition, None, object, context)
             .await?;

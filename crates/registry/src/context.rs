@@ -1,5 +1,7 @@
 //! The context of a write: the user, the field manager, the strictness of validation, and warnings.
 
+use std::sync::Arc;
+
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use watchkeeper_kinds::{Part, Warnings};
@@ -7,6 +9,7 @@ use watchkeeper_meta::{FieldErrors, FieldValidation, Status, Time};
 use watchkeeper_patch::managed_fields::Writer;
 use watchkeeper_storage::WriteError;
 
+use crate::audit_annotations::AuditAnnotations;
 use crate::definition::Definition;
 use crate::user::User;
 
@@ -36,6 +39,8 @@ pub struct WriteContext {
     pub by_server: bool,
     /// Empty maps in the request's object.
     pub emptied: Emptied,
+    /// The annotations of the request's audit event, if there is one.
+    pub audit: Option<Arc<AuditAnnotations>>,
 }
 
 /// Maps that were sent empty. They are not stored; only validation errors show them.
@@ -81,6 +86,7 @@ impl Default for WriteContext {
             by_server: false,
             of_collection: false,
             emptied: Emptied::default(),
+            audit: None,
         }
     }
 }
@@ -92,6 +98,13 @@ impl WriteContext {
             manager: manager.to_owned(),
             by_server: true,
             ..Self::default()
+        }
+    }
+
+    /// Adds an annotation to the request's audit event, if there is one.
+    pub(crate) fn annotate(&self, key: impl FnOnce() -> String, value: impl FnOnce() -> String) {
+        if let Some(audit) = &self.audit {
+            audit.add(key(), value());
         }
     }
 

@@ -13,10 +13,11 @@
 //! - validation of vendor volume sources beyond their required fields; of the fields of Windows pods; pod certificate
 //!   requests;
 //! - derived attributes of devices;
-//! - authorization of the subject that a certificate signing request asks for;
 //! - the parts of policies and webhooks named in `admission::policies` and `admission::webhooks`;
 //! - merging of a list or map that is directly inside another list or map of a custom kind: it is replaced as a
 //!   whole;
+//! - the parameter `drop=metadata.managedFields` of `Accept`: Kubernetes has it behind a feature gate that is off by
+//!   default and newer than 1.37. It is ignored, as in Kubernetes without the gate;
 //! - alpha kinds, which are not served.
 //!
 //! A new cluster has the namespaces, the `kubernetes` service with its CIDR and endpoints, the priority classes, roles
@@ -27,6 +28,7 @@
 mod admission;
 mod allocate;
 mod api_services;
+mod audit_annotations;
 mod body;
 mod bootstrap;
 mod catalog;
@@ -59,6 +61,7 @@ mod webhook_client;
 mod write;
 
 pub use api_services::{Changes, Registration};
+pub use audit_annotations::AuditAnnotations;
 pub use body::{Body, Format, JSON, PROTOBUF, YAML, too_many_values};
 pub use bootstrap::{AnnouncedProxy, Announcement};
 pub use catalog::builtin_definition;

@@ -4,8 +4,9 @@
 //! and rotates the [file](log_file). Requests never wait for the disk: if the queue is full, events are dropped and
 //! counted, and the server logs how many.
 //!
-//! Objects of requests and responses are included if they are JSON, not if they are protobuf or YAML. Audit
-//! annotations of admission policies and webhooks are not included.
+//! Objects of requests and responses are included if they are JSON, not if they are protobuf or YAML. Admission adds
+//! annotations: those of policies and webhooks, validation failures of bindings that audit, and whether a webhook
+//! changed the object. Not included are patches of webhooks, ignored failures of webhooks, and pod security.
 
 mod event;
 mod log_file;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use watchkeeper_registry::{Clock, Decision, User};
+use watchkeeper_registry::{AuditAnnotations, Clock, Decision, User};
 
 use crate::body::ResponseBody;
 use crate::filter::Call;
@@ -102,6 +103,11 @@ impl Audit {
 }
 
 impl Audited {
+    /// What admission adds to the event.
+    pub(crate) fn annotations(&self) -> Arc<AuditAnnotations> {
+        self.event.admission.clone()
+    }
+
     /// Records the decision of the authorizer.
     pub(crate) fn decided(&mut self, decision: &Decision) {
         let (Decision::Allowed(reason) | Decision::Refused(reason)) = decision;

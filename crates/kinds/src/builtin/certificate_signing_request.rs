@@ -10,6 +10,7 @@ use watchkeeper_meta::validation::NameRule;
 use crate::Part;
 use crate::fields::Selectable;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
+use crate::rules::certificate_request::organizations;
 use crate::rules::certificates::check_signer;
 use crate::rules::defaulting::{fill_empty, items_mut};
 use crate::rules::place::{Errors, Place};
@@ -151,6 +152,12 @@ fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
         let why = "may not specify a duration less than 600 seconds (10 minutes)";
         errors.push(lifetime.invalid(why));
     }
+}
+
+/// The groups that a certificate of this request would put its owner into; `None` if the request cannot be read.
+pub fn requested_groups(request: &Value) -> Option<Vec<String>> {
+    let pem = BASE64.decode(request["spec"]["request"].as_str()?).ok()?;
+    organizations(&String::from_utf8_lossy(&pem))
 }
 
 fn has_block(pem: &[u8], kind: &str) -> bool {

@@ -13,6 +13,13 @@ pub(crate) struct Block<'t> {
     body: String,
 }
 
+impl Block<'_> {
+    /// The content in base64.
+    pub(crate) fn body(&self) -> &str {
+        &self.body
+    }
+}
+
 /// The blocks of a PEM text; text around them is ignored.
 pub(crate) fn blocks(text: &str) -> Vec<Block<'_>> {
     let starts = text.split("-----BEGIN ").skip(1);

@@ -7,8 +7,9 @@
 //!
 //! Validating policies see a write last, when it is otherwise valid; mutating policies run before webhooks
 //! ([`mutation`]). The server's own writes are exempt. A cluster in which no policy or webhook was ever written pays
-//! one atomic load. For a resource with several versions, policies see the version of the request. Audit annotations
-//! are evaluated, but not recorded.
+//! one atomic load. For a resource with several versions, policies see the version of the request. Audit annotations,
+//! and validation failures of bindings with the action `Audit`, go to the audit event of the request, up to the policy
+//! that denies it.
 
 mod authorizer;
 mod evaluate;
@@ -18,12 +19,13 @@ mod policy;
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde_json::Value;
 use watchkeeper_kinds::{Kind, builtin};
 use watchkeeper_meta::{Status, StatusCause, StatusReason};
 use watchkeeper_storage::Feed;
 
-use self::evaluate::Denial;
+use self::evaluate::{Denial, Notes};
 use self::policy::Policy;
 
 pub(super) use self::evaluate::{Input, all_hold};
@@ -56,6 +58,9 @@ struct Binding {
     matching: Option<Matching>,
     denies: bool,
     warns: bool,
+    audits: bool,
+    /// `validationActions`, as the audit event shows them.
+    actions: Vec<String>,
     /// `paramRef`.
     parameters: Value,
 }
@@ -103,15 +108,21 @@ impl Registry {
                 parameters,
                 authorizer: &authorizer,
             };
+            let mut notes = Notes::default();
             let denials = match self.parameters(policy, &binding.parameters, namespace).await? {
-                Ok(None) => policy.evaluate(&input(None)),
+                Ok(None) => policy.evaluate(&input(None), &mut notes),
                 Ok(Some(found)) => {
                     let each = found.iter();
-                    each.flat_map(|parameters| policy.evaluate(&input(Some(parameters))))
+                    each.flat_map(|parameters| policy.evaluate(&input(Some(parameters)), &mut notes))
                         .collect()
                 }
                 Err(why) => policy.on_error(why),
             };
+            for (key, values) in notes.0 {
+                write
+                    .context
+                    .annotate(|| format!("{}/{key}", policy.name), || values.join(", "));
+            }
             for denial in denials {
                 answer(&write, policy, binding, denial)?;
             }
@@ -174,13 +185,16 @@ impl Registry {
 impl Binding {
     fn read(binding: &Value) -> Self {
         let spec = &binding["spec"];
-        let actions = spec["validationActions"].as_array();
-        let has = |wanted: &str| actions.is_some_and(|actions| actions.iter().any(|action| action == wanted));
+        let actions = spec["validationActions"].as_array().into_iter().flatten();
+        let actions: Vec<String> = actions.filter_map(Value::as_str).map(str::to_owned).collect();
+        let has = |wanted: &str| actions.iter().any(|action| action == wanted);
         Self {
             name: metadata::text(binding, "name").to_owned(),
             matching: spec.get("matchResources").map(Matching::of_policy),
             denies: has("Deny"),
             warns: has("Warn"),
+            audits: has("Audit"),
+            actions,
             parameters: spec["paramRef"].clone(),
         }
     }
@@ -199,6 +213,9 @@ fn answer(
             "Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{bound}': {why}"
         );
         write.context.warnings.add(text);
+    }
+    if binding.audits && !denial.is_unconditional {
+        audit_failure(write, policy, binding, &denial);
     }
     if !binding.denies && !denial.is_unconditional {
         return Ok(());
@@ -224,4 +241,30 @@ fn answer(
     status.code = code;
     status.reason = reason;
     Err(status)
+}
+
+/// A validation that does not hold, as the audit event shows it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ValidationFailure<'a> {
+    message: &'a str,
+    policy: &'a str,
+    binding: &'a str,
+    expression_index: usize,
+    validation_actions: &'a [String],
+}
+
+/// Tells the audit event of a validation that does not hold. Only the first one is told, as in Kubernetes.
+fn audit_failure(write: &AdmissionRequest<'_>, policy: &str, binding: &Binding, denial: &Denial) {
+    let failure = ValidationFailure {
+        message: &denial.message,
+        policy,
+        binding: &binding.name,
+        expression_index: denial.index,
+        validation_actions: &binding.actions,
+    };
+    write.context.annotate(
+        || "validation.policy.admission.k8s.io/validation_failure".to_owned(),
+        || serde_json::to_string(&[failure]).unwrap_or_default(),
+    );
 }

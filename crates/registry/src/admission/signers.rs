@@ -2,16 +2,19 @@
 //! permission on the *signer*, in addition to that on the object.
 
 use serde_json::Value;
-use watchkeeper_kinds::{Part, builtin};
+use watchkeeper_kinds::{Part, builtin, requested_groups};
 use watchkeeper_meta::{Status, quote};
 
 use crate::context::WriteContext;
 use crate::definition::Definition;
 use crate::rbac::Action;
+use crate::user::MASTERS;
 use crate::{Registry, User, metadata};
 
 /// The group of `signers`, a virtual resource.
 const GROUP: &str = "certificates.k8s.io";
+/// The signer of certificates with which the server knows its users.
+const API_CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
 impl Registry {
     /// Rejects an action for a signer that the user has no permission on.
@@ -35,6 +38,21 @@ impl Registry {
             return Ok(());
         }
         let why = format!("user not permitted to {} {}", word.done(), quote(signer));
+        let name = metadata::text(object, "name");
+        Err(Status::forbidden(&definition.group_resource(), name, why))
+    }
+
+    /// Refuses a request for a certificate that would make its owner an administrator by its signature alone.
+    pub(super) fn check_subject(&self, definition: &Definition, object: &Value) -> Result<(), Status> {
+        let is_client = object["spec"]["signerName"] == API_CLIENT_SIGNER;
+        if !definition.is(&builtin::CERTIFICATE_SIGNING_REQUEST) || !is_client {
+            return Ok(());
+        }
+        let groups = requested_groups(object).unwrap_or_default();
+        if !groups.iter().any(|group| group == MASTERS) {
+            return Ok(());
+        }
+        let why = format!("use of {API_CLIENT_SIGNER} signer with {MASTERS} group is not allowed");
         let name = metadata::text(object, "name");
         Err(Status::forbidden(&definition.group_resource(), name, why))
     }

@@ -175,6 +175,11 @@ impl Registry {
         for warning in verdict.warnings {
             write.context.warnings.add(warning);
         }
+        for (key, value) in verdict.audit_annotations {
+            write
+                .context
+                .annotate(|| format!("{}/{key}", webhook.name), || value);
+        }
         match (verdict.is_allowed, verdict.patch, object) {
             (false, ..) => Err(refusal(&webhook.name, verdict.status)),
             (true, None, _) => Ok(Consulted::Allowed),

@@ -31,6 +31,8 @@ impl Registry {
         }
         let pods = self.builtin(&builtin::POD)?;
         binding["metadata"]["namespace"] = json!(namespace);
+        let named = binding["target"]["name"].as_str().unwrap_or_default().to_owned();
+        self.label_by_node(&named, &mut binding).await?;
         self.admit_posted(&pods, &BINDING, &mut binding, context).await?;
         let node = target(&binding)?;
         let now = timestamp(self.clock().now());

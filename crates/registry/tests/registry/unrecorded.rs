@@ -1,8 +1,11 @@
 //! Validation rules of Kubernetes that no recording covers.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
 use crate::recording::{registry, send};
 use crate::refusals::{check, check_change};
-use serde_json::{Value, json};
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
                          and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
@@ -501,4 +504,83 @@ async fn a_gated_pod_can_narrow_its_node_selection() {
         ],
     )
     .await;
+}
+
+/// A value in DER whose length fits into one byte.
+fn der(tag: u8, value: &[u8]) -> Vec<u8> {
+    [&[tag, value.len() as u8], value].concat()
+}
+
+/// As much of a certificate request as names its subject's organization, in PEM and base64.
+fn certificate_request(organization: &str) -> Value {
+    let name = [der(0x06, &[0x55, 0x04, 0x0a]), der(0x0c, organization.as_bytes())].concat();
+    let subject = der(0x30, &der(0x31, &der(0x30, &name)));
+    let bytes = der(0x30, &der(0x30, &[der(0x02, &[0]), subject].concat()));
+    let body = STANDARD.encode(bytes);
+    let pem = format!("-----BEGIN CERTIFICATE REQUEST-----\n{body}\n-----END CERTIFICATE REQUEST-----\n");
+    json!(STANDARD.encode(pem))
+}
+
+#[tokio::test]
+async fn a_client_certificate_cannot_be_requested_for_the_masters() {
+    let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let registry = registry().await;
+    let request = |name: &str, signer: &str, organization: &str| {
+        json!({"metadata": {"name": name},
+            "spec": {"request": certificate_request(organization), "signerName": signer, "usages": ["client auth"]}})
+    };
+    let client = "kubernetes.io/kube-apiserver-client";
+    let refused = send(&registry, "POST", path, request("a", client, "system:masters")).await;
+    assert_eq!(
+        refused.unwrap_err().message,
+        "certificatesigningrequests.certificates.k8s.io \"a\" is forbidden: use of \
+         kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"
+    );
+    for (name, signer, organization) in [("b", client, "dev"), ("c", "example.com/other", "system:masters")] {
+        send(&registry, "POST", path, request(name, signer, organization))
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn pods_are_labelled_with_the_zone_and_region_of_their_node() {
+    let registry = registry().await;
+    let labels =
+        json!({"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r", "other": "o"});
+    let node = json!({"metadata": {"name": "n", "labels": labels}});
+    send(&registry, "POST", "/api/v1/nodes", node).await.unwrap();
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = |name: &str, node: &str| {
+        json!({"metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": "mine", "app": "a"}},
+            "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}})
+    };
+    let placed = send(&registry, "POST", pods, pod("placed", "n")).await.unwrap();
+    let expected =
+        json!({"app": "a", "topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r"});
+    assert_eq!(placed["metadata"]["labels"], expected);
+    let lost = send(&registry, "POST", pods, pod("lost", "gone")).await.unwrap();
+    assert_eq!(lost["metadata"]["labels"]["topology.kubernetes.io/zone"], "mine");
+}
+
+#[tokio::test]
+async fn a_write_with_an_unidentifiable_list_item_records_no_managers() {
+    let registry = registry().await;
+    let path = "/api/v1/namespaces/default/serviceaccounts";
+    let account = |name: &str, secrets: Value| json!({"metadata": {"name": name}, "secrets": secrets});
+    let created = send(&registry, "POST", path, account("a", json!([{}])))
+        .await
+        .unwrap();
+    assert_eq!(created["metadata"]["managedFields"], Value::Null);
+    let before = send(&registry, "POST", path, account("b", json!([{"name": "s"}])))
+        .await
+        .unwrap();
+    let change = json!({"secrets": [{"namespace": "n"}]});
+    let after = send(&registry, "PATCH", &format!("{path}/b"), change)
+        .await
+        .unwrap();
+    assert_eq!(
+        after["metadata"]["managedFields"],
+        before["metadata"]["managedFields"]
+    );
 }

@@ -1,11 +1,12 @@
 //! An `audit.k8s.io/v1` Event, completed while a request is handled.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use watchkeeper_meta::Time;
-use watchkeeper_registry::{Clock, User};
+use watchkeeper_registry::{AuditAnnotations, Clock, User};
 
 use super::policy::{Level, Stage};
 use crate::filter::Call;
@@ -17,6 +18,8 @@ pub(super) struct Event {
     /// The fields known when the request arrives.
     head: Map<String, Value>,
     annotations: BTreeMap<&'static str, String>,
+    /// What admission adds.
+    pub admission: Arc<AuditAnnotations>,
     response_status: Option<Value>,
     pub request_object: Option<Value>,
     pub response_object: Option<Value>,
@@ -51,6 +54,7 @@ impl Event {
         Self {
             head,
             annotations: BTreeMap::new(),
+            admission: Arc::default(),
             response_status: None,
             request_object: None,
             response_object: None,
@@ -94,8 +98,11 @@ impl Event {
                 value.clone().map(|value| put(name, value));
             }
         }
-        if !self.annotations.is_empty() {
-            put("annotations", json!(self.annotations));
+        let mut annotations = self.admission.all();
+        let own = self.annotations.iter();
+        annotations.extend(own.map(|(key, value)| ((*key).to_owned(), value.clone())));
+        if !annotations.is_empty() {
+            put("annotations", json!(annotations));
         }
         let mut line = serde_json::to_vec(&event).unwrap_or_default();
         line.push(b'\n');

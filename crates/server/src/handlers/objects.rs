@@ -100,6 +100,7 @@ pub(super) fn write_context(
         dry_run,
         field_validation: field_validation.unwrap_or(FieldValidation::Warn),
         requester: Some(call.user.clone()),
+        audit: call.audited.as_ref().map(|audited| audited.annotations()),
         ..WriteContext::default()
     }
 }

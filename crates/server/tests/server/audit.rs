@@ -101,3 +101,66 @@ async fn an_invalid_policy_fails_the_start() {
     let refused = Server::builder().audit(options).start().await.unwrap_err();
     assert!(matches!(refused, StartError::Audit(_)), "{refused:?}");
 }
+
+const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+
+async fn post(client: &mut Client, path: &str, body: Value) {
+    let answer = client.send(Method::POST, path, &[], &body.to_string()).await;
+    assert_eq!(answer.status, 201, "{}", answer.text());
+}
+
+#[tokio::test]
+async fn policies_annotate_the_event_and_audit_what_they_would_deny() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(&folder, POLICY);
+    let server = Server::builder().audit(options.clone()).start().await.unwrap();
+    let pipe = server.connector().connect().await.unwrap();
+    let mut client = Client::http2(pipe).await.with_token(&server);
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]});
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "p"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": "true"}, {"expression": "object.metadata.name != 'bad'", "message": "bad name"}],
+            "auditAnnotations": [
+                {"key": "who", "valueExpression": "'map ' + object.metadata.name"},
+                {"key": "nothing", "valueExpression": "null"},
+            ],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "b"},
+        "spec": {"policyName": "p", "validationActions": ["Audit"]},
+    });
+    post(
+        &mut client,
+        &format!("{ADMISSION}/validatingadmissionpolicies"),
+        policy,
+    )
+    .await;
+    post(
+        &mut client,
+        &format!("{ADMISSION}/validatingadmissionpolicybindings"),
+        binding,
+    )
+    .await;
+    post(&mut client, MAPS, json!({"metadata": {"name": "bad"}})).await;
+    server.shutdown().await;
+
+    let lines = std::fs::read_to_string(&options.log.path).unwrap();
+    let mut events = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let create = events
+        .rfind(|event| event["objectRef"]["resource"] == "configmaps")
+        .unwrap();
+    let annotations = &create["annotations"];
+    assert_eq!(annotations["p/who"], "map bad");
+    assert_eq!(annotations["p/nothing"], Value::Null);
+    assert_eq!(
+        annotations["validation.policy.admission.k8s.io/validation_failure"],
+        r#"[{"message":"bad name","policy":"p","binding":"b","expressionIndex":1,"validationActions":["Audit"]}]"#
+    );
+}

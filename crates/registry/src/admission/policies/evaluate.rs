@@ -1,5 +1,6 @@
 //! Evaluates a policy for a write.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde_json::Value;
@@ -42,11 +43,31 @@ pub(super) struct Denial {
     pub(super) reason: String,
     /// True if the write is rejected regardless of the binding's actions.
     pub(super) is_unconditional: bool,
+    /// The place of the validation in the policy.
+    pub(super) index: usize,
+}
+
+/// What a policy wants the audit event to say, by the keys of its annotations.
+#[derive(Debug, Default)]
+pub(super) struct Notes(pub(super) BTreeMap<String, Vec<String>>);
+
+impl Notes {
+    /// Adds what an annotation says. Nothing, and the same once more, is not told.
+    fn add(&mut self, key: &str, value: &Evaluated<'_>) {
+        let text = value.as_str().map(str::trim).unwrap_or_default();
+        if text.is_empty() {
+            return;
+        }
+        let values = self.0.entry(key.to_owned()).or_default();
+        if !values.iter().any(|known| known == text) {
+            values.push(text.to_owned());
+        }
+    }
 }
 
 impl Policy {
     /// All denials of a write.
-    pub(super) fn evaluate(&self, input: &Input<'_>) -> Vec<Denial> {
+    pub(super) fn evaluate(&self, input: &Input<'_>, notes: &mut Notes) -> Vec<Denial> {
         let mut evaluation = match Evaluation::begin(input) {
             Ok(evaluation) => evaluation,
             Err(error) => return self.on_error(error.to_string()),
@@ -58,25 +79,32 @@ impl Policy {
         }
         evaluation.add_variables(self);
         let mut denials = Vec::new();
-        for validation in &self.validations {
+        for (index, validation) in self.validations.iter().enumerate() {
             match evaluation.run(&validation.expression) {
                 Ok(Evaluated::Bool(true)) => {}
                 Ok(_) => denials.push(Denial {
                     message: evaluation.message(validation),
                     reason: validation.reason.clone(),
                     is_unconditional: false,
+                    index,
                 }),
-                Err(why) => denials.extend(self.on_error(why)),
+                Err(why) => {
+                    let failed = self.on_error(why).into_iter();
+                    denials.extend(failed.map(|denial| Denial { index, ..denial }));
+                }
             }
         }
-        for note in &self.notes {
-            // The value is dropped, but an evaluation error still counts.
-            if let Err(why) = evaluation.run(note) {
-                let failed = self.on_error(why).into_iter();
-                denials.extend(failed.map(|denial| Denial {
-                    is_unconditional: true,
-                    ..denial
-                }));
+        for (key, note) in &self.notes {
+            match evaluation.run(note) {
+                Ok(value) => notes.add(key, &value),
+                // An evaluation error counts, whatever the validations say.
+                Err(why) => {
+                    let failed = self.on_error(why).into_iter();
+                    denials.extend(failed.map(|denial| Denial {
+                        is_unconditional: true,
+                        ..denial
+                    }));
+                }
             }
         }
         denials
@@ -89,6 +117,7 @@ impl Policy {
                 message: why,
                 reason: String::new(),
                 is_unconditional: false,
+                index: 0,
             }],
             false => Vec::new(),
         }

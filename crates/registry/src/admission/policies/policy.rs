@@ -18,8 +18,8 @@ pub(super) struct Policy {
     pub(super) conditions: Vec<Expression>,
     pub(super) variables: Vec<(String, Expression)>,
     pub(super) validations: Vec<Validation>,
-    /// `auditAnnotations`.
-    pub(super) notes: Vec<Expression>,
+    /// `auditAnnotations`, by their keys.
+    pub(super) notes: Vec<(String, Expression)>,
     pub(super) mutations: Vec<Mutation>,
     /// `reinvocationPolicy: IfNeeded`.
     pub(super) is_reinvoked: bool,
@@ -71,7 +71,8 @@ impl Policy {
         let validations = validations.collect();
         let notes = items("auditAnnotations").iter().map(|note| {
             let wanted = [Type::String, Type::Null];
-            environments.compile(&text(note, "valueExpression"), &wanted)
+            let expression = environments.compile(&text(note, "valueExpression"), &wanted);
+            (text(note, "key"), expression)
         });
         let notes = notes.collect();
         let environments = environments.with_patch_types();

@@ -19,6 +19,8 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Webhook {
     pub(super) name: String,
+    /// The name of its configuration.
+    pub(super) configuration: String,
     pub(super) matching: Matching,
     pub(super) conditions: Vec<Expression>,
     pub(super) client: WebhookClient,
@@ -37,10 +39,11 @@ impl Webhook {
     /// The webhooks of a configuration, in order.
     pub(super) fn all(configuration: &Value) -> impl Iterator<Item = Self> {
         let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
-        webhooks.map(Self::read)
+        let name = text(&configuration["metadata"], "name");
+        webhooks.map(move |webhook| Self::read(webhook, name.clone()))
     }
 
-    fn read(webhook: &Value) -> Self {
+    fn read(webhook: &Value, configuration: String) -> Self {
         let timeout = webhook["timeoutSeconds"].as_u64();
         let mut versions = webhook["admissionReviewVersions"]
             .as_array()
@@ -48,6 +51,7 @@ impl Webhook {
             .flatten();
         Self {
             name: text(webhook, "name"),
+            configuration,
             matching: Matching::of_webhook(webhook),
             conditions: conditions(webhook),
             client: WebhookClient::read(&webhook["clientConfig"]),

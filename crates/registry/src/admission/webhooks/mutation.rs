@@ -1,12 +1,14 @@
 //! Mutating webhooks, called in order.
 
+use serde::Serialize;
 use watchkeeper_meta::Status;
 
+use super::configuration::Webhook;
 use super::{Consulted, Stage, Webhooks, about};
 use crate::Registry;
 use crate::admission::mutation::{Mutated, Rounds};
 use crate::admission::request::{Asked, whole};
-use crate::context::timestamp;
+use crate::context::{WriteContext, timestamp};
 use crate::write::Guard;
 
 impl Registry {
@@ -33,17 +35,19 @@ impl Registry {
             let write = asked.write(Some(&current), old.as_ref());
             let home = self.namespace_of(&write).await?;
             let consulted = self.consult(webhook, shown, Stage::Mutating, &write, home.as_ref(), None);
-            match consulted.await? {
+            let is_mutated = match consulted.await? {
                 Consulted::NotAsked => continue,
-                Consulted::Allowed => {}
+                Consulted::Allowed => false,
                 Consulted::Patched(patched) => {
                     let now = timestamp(self.clock().now());
-                    if state.take_over(&asked.action, patched, &now)? {
-                        is_changed = true;
-                        rounds.note_change();
-                    }
+                    state.take_over(&asked.action, patched, &now)?
                 }
+            };
+            if is_mutated {
+                is_changed = true;
+                rounds.note_change();
             }
+            audit_mutation(asked.context, (rounds.is_first(), place), webhook, is_mutated);
             if webhook.is_reinvoked {
                 rounds.webhooks.wait(place);
             }
@@ -75,4 +79,31 @@ impl Registry {
         }
         guard.retake(asked.action.definition).await
     }
+}
+
+/// A call of a webhook that may change an object, as the audit event shows it.
+#[derive(Serialize)]
+struct MutationNote<'a> {
+    configuration: &'a str,
+    webhook: &'a str,
+    mutated: bool,
+}
+
+/// Tells the audit event that a webhook was asked, in which round and place, and whether it changed the object.
+fn audit_mutation(
+    context: &WriteContext,
+    (is_first_round, place): (bool, usize),
+    webhook: &Webhook,
+    mutated: bool,
+) {
+    let note = MutationNote {
+        configuration: &webhook.configuration,
+        webhook: &webhook.name,
+        mutated,
+    };
+    let round = u8::from(!is_first_round);
+    context.annotate(
+        || format!("mutation.webhook.admission.k8s.io/round_{round}_index_{place}"),
+        || serde_json::to_string(&note).unwrap_or_default(),
+    );
 }

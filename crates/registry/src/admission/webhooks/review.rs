@@ -2,6 +2,8 @@
 //!
 //! Audit annotations are ignored.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -33,6 +35,8 @@ pub(super) struct Verdict {
     pub(super) warnings: Vec<String>,
     /// The operations of a JSON patch, if any.
     pub(super) patch: Option<Value>,
+    /// What the audit event is told.
+    pub(super) audit_annotations: BTreeMap<String, String>,
 }
 
 /// A response as sent.
@@ -53,6 +57,7 @@ struct Response {
     patch: Option<String>,
     patch_type: Option<String>,
     warnings: Option<Vec<String>>,
+    audit_annotations: Option<BTreeMap<String, String>>,
 }
 
 impl ReviewVersion {
@@ -97,6 +102,7 @@ impl ReviewVersion {
             status: response.status,
             warnings: response.warnings.unwrap_or_default(),
             patch: patch.filter(|operations| operations != &json!([])),
+            audit_annotations: response.audit_annotations.unwrap_or_default(),
         })
     }
 

@@ -1,0 +1,51 @@
+//! What admission adds to the audit event of a request.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+
+/// Annotations of one event; further ones are dropped.
+const MAX_ANNOTATIONS: usize = 128;
+
+/// The length of one value, as Kubernetes cuts what policies say.
+const MAX_VALUE_BYTES: usize = 10 * 1024;
+
+/// The annotations of one request's audit event. The first value of a key stays, as in Kubernetes.
+#[derive(Debug, Default)]
+pub struct AuditAnnotations(Mutex<BTreeMap<String, String>>);
+
+impl AuditAnnotations {
+    /// Adds an annotation, unless its key is taken or there are too many.
+    pub(crate) fn add(&self, key: String, mut value: String) {
+        let mut annotations = self.0.lock();
+        if annotations.len() == MAX_ANNOTATIONS {
+            return;
+        }
+        value.truncate(value.floor_char_boundary(MAX_VALUE_BYTES));
+        annotations.entry(key).or_insert(value);
+    }
+
+    /// All annotations so far.
+    pub fn all(&self) -> BTreeMap<String, String> {
+        self.0.lock().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_value_stays_and_both_limits_hold() {
+        let annotations = AuditAnnotations::default();
+        annotations.add("a".to_owned(), "1".to_owned());
+        annotations.add("a".to_owned(), "2".to_owned());
+        annotations.add("long".to_owned(), "ü".repeat(MAX_VALUE_BYTES));
+        for number in 0..2 * MAX_ANNOTATIONS {
+            annotations.add(format!("n{number}"), String::new());
+        }
+        let all = annotations.all();
+        assert_eq!((all.len(), &*all["a"]), (MAX_ANNOTATIONS, "1"));
+        assert_eq!(all["long"].len(), MAX_VALUE_BYTES);
+    }
+}
