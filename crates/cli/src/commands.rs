@@ -124,15 +124,28 @@ pub(crate) async fn run(arguments: Arguments, session: &mut Session) -> Result<(
             session.err = err;
             Box::pin(view::run(view, &cluster?)).await
         }
+        Command::Ui(ui) if ui.recording().is_some() => {
+            let file = ui.recording().unwrap_or_default();
+            Box::pin(ui::run_recorded(&ui, &file, session)).await
+        }
         Command::Ui(ui) => Box::pin(ui::run(ui, &cluster(session)?, session)).await,
         Command::Record(record) => Box::pin(record::run(*record, &cluster(session)?, session)).await,
         Command::Replay(asked) => Box::pin(replay::run(asked, typed.kubeconfig, session)).await,
-        Command::History(asked) => history::run(&asked, typed.namespace.as_deref(), session),
+        Command::History(asked) => match asked.recording()? {
+            Some(file) => history::run_recorded(&asked, &file, typed.namespace.as_deref(), session),
+            None => Box::pin(history::run_live(&asked, &cluster(session)?, session)).await,
+        },
         Command::Diff(asked) if asked.is_of_manifests() => {
             Box::pin(diff::run_manifests(asked, &cluster(session)?, session)).await
         }
-        Command::Diff(asked) => diff::run(&asked, typed.namespace.as_deref(), session),
-        Command::Bisect(asked) => bisect::run(&asked, typed.namespace.as_deref(), session),
+        Command::Diff(asked) if asked.is_live() => {
+            Box::pin(diff::run_live(&asked, &cluster(session)?, session)).await
+        }
+        Command::Diff(asked) => diff::run_recorded(&asked, typed.namespace.as_deref(), session),
+        Command::Bisect(asked) => match asked.recording()? {
+            Some(file) => bisect::run_recorded(&asked, &file, typed.namespace.as_deref(), session),
+            None => Box::pin(bisect::run_live(&asked, &cluster(session)?, session)).await,
+        },
         Command::Describe(describe) => Box::pin(describe::run(describe, &cluster(session)?, session)).await,
         Command::Events(events) => Box::pin(events::run(events, &cluster(session)?, session)).await,
         Command::Explain(explain) => Box::pin(explain::run(explain, &cluster(session)?, session)).await,

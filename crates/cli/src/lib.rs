@@ -27,6 +27,7 @@ mod identity_flags;
 mod json_path;
 mod list_printer;
 mod listen;
+mod live_past;
 mod live_view;
 mod maintenance;
 mod manifests;

@@ -1,10 +1,10 @@
-//! The web page of a command: `ui`, `up --ui` and `demo --ui` open the same one.
+//! The web page of a command: `ui`, `up --ui` and `demo --ui` open the same one. It ends when this is dropped.
 
 use anyhow::Context as _;
 use tokio::task::JoinSet;
 use watchkeeper_client::Client;
 use watchkeeper_view::feed::{Feed, FeedOptions};
-use watchkeeper_view::web::Page;
+use watchkeeper_view::web::{Page, PageOptions, Subject};
 
 use crate::failure::Failure;
 
@@ -12,27 +12,33 @@ use crate::failure::Failure;
 pub(crate) struct OpenPage {
     /// Opens it, once.
     pub(crate) link: String,
-    _tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 impl OpenPage {
-    /// Follows the cluster and serves a page about it on a port of loopback; 0 takes a free one.
+    /// Follows the cluster and serves a page about it.
     pub(crate) async fn serve(
         client: Client,
         what: FeedOptions,
-        port: u16,
-        title: &str,
+        options: PageOptions,
     ) -> Result<Self, Failure> {
         let feed = Feed::new(client.clone(), what).await?;
-        let page = Page::bind(client, feed.live().clone(), port, title).await;
+        let mut page = Self::of(client, Subject::Live(feed.live().clone()), options).await?;
+        page.tasks.spawn(feed.run());
+        Ok(page)
+    }
+
+    /// Serves a page about a cluster or a recording.
+    pub(crate) async fn of(client: Client, subject: Subject, options: PageOptions) -> Result<Self, Failure> {
+        let port = options.port;
+        let page = Page::bind(client, subject, options).await;
         let page = page
             .with_context(|| format!("cannot listen on 127.0.0.1:{port}; --port 0 takes a free port"))
             .map_err(Failure::Other)?;
         let link = page.link().map_err(Failure::other)?;
         let mut tasks = JoinSet::new();
-        tasks.spawn(feed.run());
         tasks.spawn(page.serve());
-        Ok(Self { link, _tasks: tasks })
+        Ok(Self { link, tasks })
     }
 
     /// The line that says how to open it.

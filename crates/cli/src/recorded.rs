@@ -8,17 +8,19 @@ use watchkeeper_recording::{Moment, Recording};
 
 use crate::failure::Failure;
 
-/// The recording to read.
+/// Where the past is read from.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RecordingFile {
-    /// The recording to read
+    /// The recording to read; without it the cluster is asked, as far as it remembers
     #[arg(long, value_name = "FILE")]
-    recording: PathBuf,
+    recording: Option<PathBuf>,
 }
 
 impl RecordingFile {
-    pub(crate) fn open(&self) -> Result<Recording, Failure> {
-        Recording::open(&self.recording).map_err(Failure::other)
+    /// The recording, if one was named.
+    pub(crate) fn open(&self) -> Result<Option<Recording>, Failure> {
+        let recording = self.recording.as_ref().map(Recording::open);
+        recording.transpose().map_err(Failure::other)
     }
 }
 

@@ -64,6 +64,14 @@ impl<'a> UpdateLines<'a> {
         })
     }
 
+    /// The lines of an entry that a live cluster remembers: it does not remember when.
+    pub(crate) fn of_remembered(entry: &'a Entry) -> Result<Self, WireError> {
+        Ok(Self {
+            time: None,
+            ..Self::of_entry(entry)?
+        })
+    }
+
     /// The lines of an object that differs between two states.
     pub(crate) fn of_difference(
         resource: &'a Resource,

@@ -103,28 +103,36 @@ impl Recording {
         &self,
         resource: &Resource,
         key: Option<&ObjectKey>,
-        mut holds: impl FnMut(&Object) -> bool,
+        holds: impl FnMut(&Object) -> bool,
     ) -> Result<Vec<Entry>, RecordingError> {
-        let (mut held, mut found) = (HashSet::new(), Vec::new());
-        for entry in self.entries() {
-            let entry = entry?;
-            let is_of_resource = entry.stream.resource.group_resource() == resource.group_resource();
-            let Some(object) = entry.object().filter(|_| is_of_resource) else {
-                continue;
-            };
-            let name = object.key();
-            if key.is_some_and(|key| *key != name) {
-                continue;
-            }
-            let is_deleted = matches!(entry.what, What::Deleted { .. });
-            match !is_deleted && holds(object) {
-                true if held.insert(name) => found.push(entry),
-                true => {}
-                false => drop(held.remove(&object.key())),
-            }
-        }
-        Ok(found)
+        let is_of_resource =
+            |entry: &Entry| entry.stream.resource.group_resource() == resource.group_resource();
+        let is_asked =
+            |entry: &Entry| is_of_resource(entry) && key.is_none_or(|key| entry.key().as_ref() == Some(key));
+        let entries = self
+            .entries()
+            .filter(|entry| entry.as_ref().map_or(true, is_asked));
+        became(entries, holds)
     }
+}
+
+/// The entries at which a condition became true for an object: it holds after the event, and did not before.
+pub fn became<E>(
+    entries: impl IntoIterator<Item = Result<Entry, E>>,
+    mut holds: impl FnMut(&Object) -> bool,
+) -> Result<Vec<Entry>, E> {
+    let (mut held, mut found) = (HashSet::new(), Vec::new());
+    for entry in entries {
+        let entry = entry?;
+        let Some(object) = entry.object() else { continue };
+        let is_deleted = matches!(entry.what, What::Deleted { .. });
+        match !is_deleted && holds(object) {
+            true if held.insert(object.key()) => found.push(entry),
+            true => {}
+            false => drop(held.remove(&object.key())),
+        }
+    }
+    Ok(found)
 }
 
 /// The objects that differ between two states.
@@ -139,21 +147,32 @@ fn diff(old: &State, new: &State) -> Vec<ObjectDiff> {
         .collect();
     let mut found = Vec::new();
     for resource in resources.into_values() {
-        let (before, after) = (old.objects_of(&resource), new.objects_of(&resource));
-        let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
-        for key in keys {
-            let (old, new) = (before.get(key).copied(), after.get(key).copied());
-            if old.map(Object::bytes) != new.map(Object::bytes) {
-                found.push(ObjectDiff {
-                    resource: resource.clone(),
-                    key: key.clone(),
-                    old: old.cloned(),
-                    new: new.cloned(),
-                });
-            }
-        }
+        found.extend(differences(
+            &resource,
+            &old.objects_of(&resource),
+            &new.objects_of(&resource),
+        ));
     }
     found
+}
+
+/// The objects of one resource that differ, in the order of their keys.
+pub(crate) fn differences(
+    resource: &Resource,
+    before: &BTreeMap<ObjectKey, &Object>,
+    after: &BTreeMap<ObjectKey, &Object>,
+) -> Vec<ObjectDiff> {
+    let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    let differ = |key: &&ObjectKey| {
+        before.get(*key).map(|object| object.bytes()) != after.get(*key).map(|object| object.bytes())
+    };
+    let diff = |key: &ObjectKey| ObjectDiff {
+        resource: resource.clone(),
+        key: key.clone(),
+        old: before.get(key).copied().cloned(),
+        new: after.get(key).copied().cloned(),
+    };
+    keys.into_iter().filter(differ).map(diff).collect()
 }
 
 /// True if people call a resource so. Short names are those of built-in kinds.

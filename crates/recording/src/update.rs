@@ -74,6 +74,19 @@ impl Update {
     }
 }
 
+impl Author {
+    /// The author of the newest entry in an object's managed fields: who wrote last, as far as one state alone tells.
+    /// [`Update::between`] knows more, but needs the managed fields of the state before.
+    pub fn latest(object: &Object) -> Option<Self> {
+        let value = object.to_value().ok()?;
+        // Times are RFC 3339 in UTC, so they sort as text. Of two with the same time the later one in the list counts.
+        let newest = entries(&value)
+            .iter()
+            .max_by_key(|entry| entry["time"].as_str())?;
+        Some(author(newest))
+    }
+}
+
 /// True for fields that change with every write or by the clock alone.
 fn is_noise(change: &Change) -> bool {
     let path = &change.path;
@@ -187,6 +200,19 @@ mod tests {
         assert_eq!(update.folded.len(), 2, "managed fields and the version");
         let authors: Vec<_> = update.authors.iter().map(ToString::to_string).collect();
         assert_eq!(authors, ["scaler (Update)"]);
+    }
+
+    #[test]
+    fn one_state_tells_who_wrote_last() {
+        let managed = json!([entry("scaler", 2, json!({})), entry("kubectl", 1, json!({}))]);
+        let mut state = deployment(1, 1, managed);
+        state["apiVersion"] = json!("apps/v1");
+        state["kind"] = json!("Deployment");
+        let keep = watchkeeper_wire::ObjectOptions {
+            keep_managed_fields: true,
+        };
+        let object = Object::from_json(state.to_string().as_bytes(), &keep).unwrap();
+        assert_eq!(Author::latest(&object).unwrap().to_string(), "scaler (Update)");
     }
 
     #[test]

@@ -12,10 +12,14 @@ use watchkeeper_recording::{Entry, Moment, Recording, What};
 use watchkeeper_registry::{ImportError, key_of, prefix_of, stored_form};
 use watchkeeper_storage::{ImportedChange, Key, Revision, Snapshot};
 
-use crate::ReplayError;
+use crate::{LoadOptions, ReplayError};
 
 /// What is completed has been there for ever.
 const BEFORE_ALL: Revision = Revision::new(1);
+
+/// Bytes that a held version takes besides its key and its value: the change itself, its place in the history and in
+/// the maps of this file.
+const OVERHEAD: usize = 256;
 
 /// All changes of a recording.
 #[derive(Debug, Default)]
@@ -39,16 +43,24 @@ pub(crate) struct History {
     listing: BTreeSet<std::sync::Arc<str>>,
     /// True once all streams of the beginning are complete.
     is_begun: bool,
+    /// What the changes take in memory.
+    bytes: usize,
 }
 
 impl History {
-    pub(crate) fn read(recording: &Recording) -> Result<Self, ReplayError> {
+    pub(crate) fn read(recording: &Recording, options: &LoadOptions) -> Result<Self, ReplayError> {
         let mut history = Self {
             first: u64::MAX,
             ..Self::default()
         };
+        let end = later(&options.at, &options.until);
         for entry in recording.entries() {
-            history.take(&entry?)?;
+            history.take(&entry?, &end)?;
+            if history.bytes > options.max_bytes {
+                return Err(ReplayError::TooLarge {
+                    limit: options.max_bytes,
+                });
+            }
         }
         if history.first == u64::MAX {
             history.first = history.floor;
@@ -57,7 +69,7 @@ impl History {
         Ok(history)
     }
 
-    fn take(&mut self, entry: &Entry) -> Result<(), ReplayError> {
+    fn take(&mut self, entry: &Entry, end: &Moment) -> Result<(), ReplayError> {
         let stream = &entry.stream;
         match &entry.what {
             What::Began => {
@@ -77,6 +89,10 @@ impl History {
         {
             let latest = self.latest().max(revision);
             self.reached.push((entry.time, latest));
+        }
+        // Only objects take memory; what streams tell of themselves says where the history is complete.
+        if end.is_before(entry) {
+            return Ok(());
         }
         match self.change(entry) {
             Err(ReplayError::Object(ImportError::NoResource(kind))) => {
@@ -128,6 +144,8 @@ impl History {
             true => held.insert(key.clone()),
             false => held.remove(&key),
         };
+        let size = key.len() + value.as_ref().map_or(0, bytes::Bytes::len);
+        self.bytes += size + OVERHEAD;
         self.changes.push(ImportedChange {
             revision: Revision::new(revision),
             key,
@@ -198,6 +216,18 @@ impl History {
         let last = count.checked_sub(1).map(|last| self.reached[last].0);
         last.or_else(|| self.reached.first().map(|(time, _)| *time))
             .unwrap_or_default()
+    }
+}
+
+/// What must be held to begin at one moment and to play up to another: all up to `until`, unless both are of one sort
+/// and `at` is the later one.
+fn later(at: &Moment, until: &Moment) -> Moment {
+    match (at, until) {
+        (Moment::Time(at), Moment::Time(until)) => Moment::Time(*at.max(until)),
+        (Moment::Revision(at), Moment::Revision(until)) => Moment::Revision(*at.max(until)),
+        (Moment::End, _) | (_, Moment::End) => Moment::End,
+        // A time and a version cannot be compared before the recording was read.
+        _ => Moment::End,
     }
 }
 

@@ -10,7 +10,8 @@
 //! not played into it.
 //!
 //! What the recording does not have is completed: kinds that were not recorded are as in a new cluster, and the
-//! namespaces of recorded objects exist. All recorded versions are in memory.
+//! namespaces of recorded objects exist. All recorded versions are in memory, up to a
+//! [limit](LoadOptions::max_bytes).
 
 mod history;
 mod play;
@@ -51,6 +52,36 @@ pub enum ReplayError {
         /// Where the recording begins.
         from: u64,
     },
+    /// The recording has too many versions.
+    #[error(
+        "the recorded versions need more than the limit of {} MiB of memory: raise the limit, replay up to an earlier \
+         moment, or record fewer kinds", limit >> 20
+    )]
+    TooLarge {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+}
+
+/// Which part of a recording is replayed, and what it may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// The server begins here; at the end by default.
+    pub at: Moment,
+    /// What is played ends here. Nothing later is held in memory.
+    pub until: Moment,
+    /// Upper bound on the recorded versions held in memory, in bytes. 1 GiB by default.
+    pub max_bytes: usize,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            at: Moment::End,
+            until: Moment::End,
+            max_bytes: 1 << 30,
+        }
+    }
 }
 
 /// A recording that is ready to be served as of a moment.
@@ -66,9 +97,9 @@ pub struct Replay {
 
 impl Replay {
     /// Reads a recording up to a moment: there the server begins.
-    pub async fn load(recording: &Recording, at: &Moment) -> Result<Self, ReplayError> {
-        let bare = bare_cluster().await?;
-        let mut history = History::read(recording)?;
+    pub async fn load(recording: &Recording, options: &LoadOptions) -> Result<Self, ReplayError> {
+        let (bare, at) = (bare_cluster().await?, &options.at);
+        let mut history = History::read(recording, options)?;
         history.complete(&bare)?;
         let fork = history.revision_at(at);
         let floor = history.floor.min(fork);
@@ -82,7 +113,8 @@ impl Replay {
         let later = history
             .changes
             .partition_point(|change| change.revision.get() <= fork);
-        let rest = history.changes.split_off(later);
+        let mut rest = history.changes.split_off(later);
+        rest.truncate(count_until(&rest, &options.until));
         Ok(Self {
             snapshot: Snapshot::import(Revision::new(floor), Revision::new(fork), history.changes),
             rest,
@@ -116,24 +148,22 @@ impl Replay {
         &self.left_out
     }
 
-    /// What comes after the beginning, to be played into the server up to another moment.
-    pub fn player(self, until: &Moment) -> Player {
-        let end = match until {
-            Moment::End => self.rest.len(),
-            Moment::Revision(revision) => self
-                .rest
-                .partition_point(|change| change.revision.get() <= *revision),
-            Moment::Time(time) => {
-                let until = SystemTime::from(*time);
-                self.rest
-                    .iter()
-                    .position(|change| change.written_at > until)
-                    .unwrap_or(self.rest.len())
-            }
-        };
-        let mut rest = self.rest;
-        rest.truncate(end);
-        Player::new(rest, self.time)
+    /// What comes after the beginning, to be played into the server.
+    pub fn player(self) -> Player {
+        Player::new(self.rest, self.time)
+    }
+}
+
+/// How many changes there are up to a moment.
+fn count_until(changes: &[ImportedChange], until: &Moment) -> usize {
+    match until {
+        Moment::End => changes.len(),
+        Moment::Revision(revision) => changes.partition_point(|change| change.revision.get() <= *revision),
+        Moment::Time(time) => {
+            let until = SystemTime::from(*time);
+            let later = changes.iter().position(|change| change.written_at > until);
+            later.unwrap_or(changes.len())
+        }
     }
 }
 

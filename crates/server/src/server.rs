@@ -419,8 +419,12 @@ impl Builder {
             pipes: waiting_pipes,
         };
         let serving = tokio::spawn(listener::run(sources, server.clone()));
-        let aggregation = aggregation_controller::run(server.clone(), address.is_some());
-        server.tasks.spawn(aggregation);
+        // A replay writes nothing by itself: the first write would end what is played. The aggregated servers of the
+        // recorded cluster cannot be reached.
+        if !self.registry.is_replay {
+            let aggregation = aggregation_controller::run(server.clone(), address.is_some());
+            server.tasks.spawn(aggregation);
+        }
         Ok(Handle {
             server,
             serving: Some(serving),

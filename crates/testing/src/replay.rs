@@ -22,7 +22,7 @@ use std::path::PathBuf;
 
 use futures_util::future::BoxFuture;
 use watchkeeper_recording::Recording;
-use watchkeeper_replay::{Replay, ReplayError};
+use watchkeeper_replay::{LoadOptions, Replay, ReplayError};
 
 use crate::snapshot::Snapshot;
 use crate::{TestCluster, TestClusterError};
@@ -37,6 +37,8 @@ pub struct ReplayOptions {
     pub at: Moment,
     /// What is played ends here.
     pub until: Moment,
+    /// Upper bound on the recorded versions held in memory, in bytes. 1 GiB by default.
+    pub max_bytes: usize,
     /// Time is virtual, as with [`TestOptions::paused`](crate::TestOptions::paused). Yes by default.
     pub paused: bool,
 }
@@ -46,6 +48,7 @@ impl Default for ReplayOptions {
         Self {
             at: Moment::End,
             until: Moment::End,
+            max_bytes: LoadOptions::default().max_bytes,
             paused: true,
         }
     }
@@ -61,7 +64,12 @@ impl TestCluster {
         let path = path.into();
         Box::pin(async move {
             let recording = Recording::open(path).map_err(ReplayError::from)?;
-            let replay = Replay::load(&recording, &options.at).await?;
+            let load = LoadOptions {
+                at: options.at,
+                until: options.until,
+                max_bytes: options.max_bytes,
+            };
+            let replay = Replay::load(&recording, &load).await?;
             if options.paused {
                 watchkeeper_clock::moving::pause();
             }
@@ -69,7 +77,7 @@ impl TestCluster {
             let server = replay.server().write_log(true).start().await?;
             let beginning = Snapshot(replay.snapshot().clone());
             let mut cluster = Self::around(server, beginning, None)?;
-            cluster.player = tokio::sync::Mutex::new(Some(replay.player(&options.until)));
+            cluster.player = tokio::sync::Mutex::new(Some(replay.player()));
             cluster._clock = Some(clock);
             Ok(cluster)
         })

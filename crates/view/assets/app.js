@@ -1,7 +1,9 @@
 // One page: what the cluster has, what happens in it, live.
 
-import { $, element, age, clock, fullName, changes } from "./dom.js";
+import { $, element, age, clock, fullName, changes, present } from "./dom.js";
+import { MomentBar } from "./moment.js";
 import { Timeline } from "./timeline.js";
+import { Writes } from "./writes.js";
 
 const KEPT_ENTRIES = 5_000;
 const SHOWN_ENTRIES = 300;
@@ -10,19 +12,23 @@ const TABS = ["objects", "events", "timeline", "owners"];
 
 const state = { kinds: [], entries: [], kind: null, tab: "objects", paused: false, next: 0, missed: 0, offset: 0, row: 0, detail: null, revision: -1, waiting: false };
 const timeline = new Timeline((entry) => openDetail(entry.stream, entry.namespace, entry.name, true));
+const moment = new MomentBar(post);
+const writes = new Writes(() => state.detail, post, () => refreshDetail());
 
 // The stream of kinds and changes. The browser connects again by itself; `after` says what it has seen.
 function connect() {
   const source = new EventSource(`/api/stream?after=${state.next}`);
   source.onmessage = (message) => {
     const news = JSON.parse(message.data);
+    if (news.reset) [state.entries, state.missed] = [[], 0];
+    moment.show(news.recording);
     state.next = news.next;
     state.missed += news.missed;
     state.kinds = news.kinds;
     state.entries.push(...news.entries);
     state.entries.splice(0, Math.max(0, state.entries.length - KEPT_ENTRIES));
     if (!state.kind && state.kinds.length) choose(location.hash.slice(1) || firstKind());
-    if (!state.paused) show(news.entries.length > 0);
+    if (!state.paused) show(news.entries.length > 0 || news.reset);
     status();
   };
   source.onerror = () => {
@@ -38,7 +44,8 @@ function status() {
   const count = (wanted) => state.kinds.filter((kind) => kind.state === wanted).length;
   const objects = state.kinds.reduce((sum, kind) => sum + kind.count, 0);
   const rate = state.kinds.reduce((sum, kind) => sum + kind.rate, 0);
-  const parts = [`${objects} objects of ${state.kinds.length} kinds`, `${rate.toFixed(1)} changes/s`];
+  const parts = [`${objects} objects of ${state.kinds.length} kinds`];
+  if (!moment.isShown) parts.push(`${rate.toFixed(1)} changes/s`);
   if (count("syncing")) parts.push(`${count("syncing")} syncing`);
   if (count("failing")) parts.push(`${count("failing")} failing`);
   if (state.paused) parts.push("paused");
@@ -99,6 +106,13 @@ async function fetchJson(path, parameters) {
   return answer.json();
 }
 
+// Sends JSON. The server takes it from this page only.
+async function post(path, body) {
+  const answer = await fetch(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+  if (!answer.ok) throw new Error(await answer.text());
+  return answer.json();
+}
+
 function choose(kind) {
   state.kind = kind;
   state.offset = 0;
@@ -133,7 +147,7 @@ function showTable(table) {
   state.row = Math.min(state.row, Math.max(0, table.rows.length - 1));
   const rows = table.rows.map((row, number) => {
     const cells = columns.map((column) => {
-      const text = column.index === row.age && row.created ? age(Date.now() - row.created) : String(row.cells[column.index] ?? "");
+      const text = column.index === row.age && row.created ? age(present.now() - row.created) : String(row.cells[column.index] ?? "");
       return element("td", { class: column.type === "integer" ? "number" : "" }, text);
     });
     if (spread) cells.unshift(element("td", {}, row.namespace));
@@ -206,6 +220,7 @@ async function loadOwners() {
 }
 
 async function openDetail(stream, namespace, name, withHistory = false) {
+  if (writes.isEditing) writes.leave();
   state.detail = { kind: stream, namespace: namespace ?? "", name };
   $("detail").hidden = false;
   $("detail-title").textContent = `${stream} ${fullName({ namespace, name })}`;
@@ -217,15 +232,19 @@ async function openDetail(stream, namespace, name, withHistory = false) {
 async function refreshDetail() {
   try {
     const found = await fetchJson("/api/object", state.detail);
+    writes.show(found);
     $("yaml").textContent = found.yaml ?? "This object is gone. Its history is kept while it is recent.";
     $("history").replaceChildren(...found.history.reverse().map(logLine));
     if (!found.history.length) $("history").append(element("li", {}, "It has not changed since watchkeeper began to look."));
   } catch (error) {
+    writes.show(null);
+    $("history").replaceChildren();
     $("yaml").textContent = error.message;
   }
 }
 
 function showHistory(wanted) {
+  if (writes.isEditing) writes.leave();
   $("history").hidden = !wanted;
   $("yaml").hidden = wanted;
   $("show-history").setAttribute("aria-pressed", String(wanted));
@@ -233,6 +252,7 @@ function showHistory(wanted) {
 }
 
 function closeDetail() {
+  if (writes.isEditing) writes.leave();
   $("detail").hidden = true;
   state.detail = null;
   $("table").tBodies[0].rows[state.row]?.focus();
@@ -252,7 +272,7 @@ function pause() {
   state.paused = !state.paused;
   $("pause").setAttribute("aria-pressed", String(state.paused));
   $("pause").textContent = state.paused ? "Go on" : "Pause";
-  timeline.go(state.paused ? Date.now() - 1 : null);
+  timeline.go(state.paused ? present.now() - 1 : null);
   if (!state.paused) show(true);
   status();
 }
@@ -284,6 +304,8 @@ const KEYS = {
   "[": () => moveKind(-1),
   "]": () => moveKind(1),
   p: pause,
+  "<": () => moment.isShown && moment.go({ step: -1 }),
+  ">": () => moment.isShown && moment.go({ step: 1 }),
   "?": () => $("keys").showModal(),
   Escape: closeDetail,
 };
@@ -292,7 +314,7 @@ TABS.forEach((name, index) => (KEYS[String(index + 1)] = () => openTab(name)));
 document.addEventListener("keydown", (event) => {
   const inField = event.target.matches("input, select, textarea");
   if (inField && event.key === "Escape") return event.target.blur();
-  if (inField || event.ctrlKey || event.metaKey || event.altKey || $("keys").open) return;
+  if (inField || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (event.target.matches("[role=tab]") && ["ArrowLeft", "ArrowRight"].includes(event.key)) {
     const next = TABS[(TABS.indexOf(state.tab) + (event.key === "ArrowRight" ? 1 : TABS.length - 1)) % TABS.length];
     openTab(next);
@@ -317,5 +339,5 @@ $("page-back").onclick = () => turn(-1);
 $("page-on").onclick = () => turn(1);
 $("kind-select").onchange = (event) => choose(event.target.value);
 for (const id of ["filter", "namespace"]) $(id).oninput = () => { state.offset = 0; show(true); };
-setInterval(() => { if (!state.paused) { if (state.tab === "objects") loadTable(); if (state.tab === "timeline") timeline.draw(); } }, 1_000);
+setInterval(() => { if (!state.paused && !moment.isShown) { if (state.tab === "objects") loadTable(); if (state.tab === "timeline") timeline.draw(); } }, 1_000);
 connect();

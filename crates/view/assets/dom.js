@@ -2,6 +2,9 @@
 
 export const $ = (id) => document.getElementById(id);
 
+// The time that the page is about: now, or the moment of a recording that is shown.
+export const present = { now: () => Date.now() };
+
 export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {

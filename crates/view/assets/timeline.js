@@ -1,6 +1,6 @@
 // Swim lanes: one line per object, a mark per change. Time runs to the right.
 
-import { $, svg, clock, fullName } from "./dom.js";
+import { $, svg, clock, fullName, present } from "./dom.js";
 
 const LANE = 22;
 const LABEL = 290;
@@ -40,11 +40,11 @@ export class Timeline {
   }
 
   move(share) {
-    this.go((this.end ?? Date.now()) + share * this.span);
+    this.go((this.end ?? present.now()) + share * this.span);
   }
 
   go(end) {
-    this.end = end !== null && end >= Date.now() ? null : end;
+    this.end = end !== null && end >= present.now() ? null : end;
     $("now").setAttribute("aria-pressed", String(this.end === null));
     this.draw();
   }
@@ -57,7 +57,7 @@ export class Timeline {
   draw() {
     const box = $("lanes");
     if (box.closest("[hidden]")) return;
-    const end = this.end ?? Date.now();
+    const end = this.end ?? present.now();
     const start = end - this.span;
     const lanes = new Map();
     for (const entry of this.entries) {

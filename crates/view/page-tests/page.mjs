@@ -4,27 +4,13 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { chromium } from "playwright-core";
+import { browser, check, finish, open } from "./browser.mjs";
 
 const [link, program, kubeconfig, pictures] = process.argv.slice(2);
 const run = (...words) => execFileSync(program, [...words, "--kubeconfig", kubeconfig], { encoding: "utf8" });
-const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
-
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS });
-const context = await browser.newContext({ viewport: { width: 1200, height: 720 }, colorScheme: "light" });
-const page = await context.newPage();
-const complaints = [];
-page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
-page.on("pageerror", (error) => complaints.push(error.message));
+const page = await open();
 const picture = (name) => page.screenshot({ path: `${pictures}/${name}.png` });
 const text = (selector) => page.locator(selector).innerText();
-
-let passed = 0;
-async function check(name, body) {
-  await body();
-  passed += 1;
-  console.log(`ok ${passed} ${name}`);
-}
 
 await check("the link opens the page, and the address no longer shows it", async () => {
   await page.goto(link);
@@ -87,7 +73,7 @@ await check("names, roles and contrast of controls are there for a screen reader
   for (const role of ["banner", "navigation", "main", "tablist", "status"]) {
     assert.ok((await page.getByRole(role).count()) >= 1, role);
   }
-  const nameless = await page.evaluate(() => [...document.querySelectorAll("button, input, select")].filter((control) => !(control.innerText || control.labels?.length || control.getAttribute("aria-label"))).length);
+  const nameless = await page.evaluate(() => [...document.querySelectorAll("button, input, select")].filter((control) => !(control.textContent || control.labels?.length || control.getAttribute("aria-label"))).length);
   assert.equal(nameless, 0);
 });
 
@@ -114,6 +100,4 @@ await check("another browser cannot use the link again", async () => {
   assert.equal(answer.status(), 403);
 });
 
-await browser.close();
-assert.deepEqual(complaints, []);
-console.log(`${passed} passed, 0 failed`);
+await finish();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 use watchkeeper_meta::{ObjectKey, Resource};
-use watchkeeper_recording::Update;
+use watchkeeper_recording::{Author, Update};
 use watchkeeper_runtime::follow::FollowEvent;
 use watchkeeper_wire::{Object, ObjectOptions};
 
@@ -108,7 +108,7 @@ pub struct Change {
     pub uid: Box<str>,
     /// The version after the change.
     pub version: Box<str>,
-    /// The field manager that wrote last, if the server says.
+    /// Who wrote last, if managed fields tell: `kubectl (Apply)`.
     pub who: Option<Box<str>>,
     /// The state before; `None` for an object that is new or was not held.
     pub old: Option<Object>,
@@ -236,7 +236,7 @@ impl Board {
             key: object.key(),
             uid: object.uid().into(),
             version: object.resource_version().into(),
-            who: last_manager(object),
+            who: Author::latest(object).map(|author| author.to_string().into()),
             old,
             new: Some(kept),
             inferred: false,
@@ -339,15 +339,6 @@ fn slim(object: &Object) -> Object {
     let kind = object.group_version_kind();
     let copy = Object::from_item(object.encoding(), object.bytes(), kind, &options);
     copy.unwrap_or_else(|_| object.clone())
-}
-
-/// The manager of the newest entry in `managedFields`.
-fn last_manager(object: &Object) -> Option<Box<str>> {
-    let value = object.to_value().ok()?;
-    let managers = value["metadata"]["managedFields"].as_array()?;
-    // Times are RFC 3339 in UTC, so they sort as text. Of two with the same time the later one in the list counts.
-    let newest = managers.iter().max_by_key(|entry| entry["time"].as_str())?;
-    newest["manager"].as_str().map(Into::into)
 }
 
 /// The state of an object as people read it, without `managedFields`.

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -26,6 +27,7 @@ pub const REDISCOVER_EVERY: Duration = Duration::from_secs(30);
 pub struct Live {
     board: Mutex<Board>,
     changed: watch::Sender<u64>,
+    generation: AtomicU64,
 }
 
 impl Default for Live {
@@ -33,11 +35,23 @@ impl Default for Live {
         Self {
             board: Mutex::default(),
             changed: watch::Sender::new(0),
+            generation: AtomicU64::new(0),
         }
     }
 }
 
 impl Live {
+    /// Shows another board from now on. Readers of the log begin anew.
+    pub fn replace(&self, board: Board) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.update(|shown| *shown = board);
+    }
+
+    /// Counts the boards that were shown before this one.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
     /// Looks at the board. Feeding waits meanwhile: copy what takes long.
     pub fn read<R>(&self, look: impl FnOnce(&Board) -> R) -> R {
         look(&self.board.lock())

@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use watchkeeper_client::{Body, BodyError, Client, DynamicApi, Error, SendOptions};
@@ -32,6 +33,9 @@ use crate::age::human;
 
 /// The most one page of a Table may have; 500 large objects stay far below.
 const MAX_PAGE: usize = 64 << 20;
+
+/// Rows of one page of a Table of the past.
+const PAGE_SIZE: u64 = 500;
 
 /// How long a Table is kept up to date after somebody last looked at it.
 pub const KEPT_FOR: Duration = Duration::from_secs(60);
@@ -54,42 +58,40 @@ pub struct Column {
     pub description: String,
 }
 
-/// One object as a row.
+/// One object as a row. Its cells stay the JSON text that came: most rows of a long table are never looked at.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Which object.
     pub key: ObjectKey,
     /// When it was created: ages are told at the moment of reading.
     pub created: Option<Timestamp>,
-    /// One value per column.
-    pub cells: Vec<Value>,
+    /// One value per column, as a JSON array.
+    pub cells: Box<RawValue>,
     version: Box<str>,
     /// Set on rows that came with column definitions.
     columns: Option<Arc<[Column]>>,
 }
 
 impl Row {
-    /// True if the name, the namespace or a text of the row contains `filter`, which is in lower case.
+    /// True if the name, the namespace or a cell of the row contains `filter`; the case of ASCII letters does not matter.
     pub fn contains(&self, filter: &str) -> bool {
-        let has = |text: &str| text.to_lowercase().contains(filter);
-        filter.is_empty()
-            || has(self.key.name())
-            || has(self.key.namespace())
-            || self.cells.iter().any(|cell| cell.as_str().is_some_and(has))
+        let has = |text: &str| {
+            let mut windows = text.as_bytes().windows(filter.len());
+            windows.any(|window| window.eq_ignore_ascii_case(filter.as_bytes()))
+        };
+        filter.is_empty() || has(self.key.name()) || has(self.key.namespace()) || has(self.cells.get())
     }
 
-    /// A cell as text. Ages are told as of `now`: the server's are of the moment it sent the row.
-    pub fn cell(&self, column: usize, columns: &[Column], now: Timestamp) -> String {
-        if let Some(created) = self.created
-            && columns.get(column).is_some_and(|column| column.name == "Age")
-        {
-            return human(now.as_second() - created.as_second());
-        }
-        match self.cells.get(column) {
-            None | Some(Value::Null) => String::new(),
-            Some(Value::String(text)) => text.clone(),
-            Some(other) => other.to_string(),
-        }
+    /// Its cells as text. Ages are told as of `now`: the server's are of the moment it sent the row.
+    pub fn texts(&self, columns: &[Column], now: Timestamp) -> Vec<String> {
+        let cells: Vec<Value> = serde_json::from_str(self.cells.get()).unwrap_or_default();
+        let text = |(index, column): (usize, &Column)| match (self.created, cells.get(index)) {
+            (Some(created), _) if column.name == "Age" => human(now.as_second() - created.as_second()),
+            (_, None | Some(Value::Null)) => String::new(),
+            (_, Some(Value::String(text))) => text.clone(),
+            (_, Some(other)) => other.to_string(),
+        };
+        columns.iter().enumerate().map(text).collect()
     }
 }
 
@@ -109,6 +111,18 @@ impl TableSource {
     /// What the API shows, as Tables.
     pub fn new(api: DynamicApi) -> Self {
         Self { api }
+    }
+
+    /// One page of a list.
+    async fn page(&self, options: &ListOptions) -> Result<Document, Failure> {
+        let request = self.requests().list(options).map_err(unreadable)?;
+        let client = self.api.client();
+        let sent = client
+            .send(request.map(Bytes::from), &SendOptions::default())
+            .await;
+        let mut body = sent.map_err(failure)?.into_body();
+        let document = body.collect(MAX_PAGE).await.map_err(broken)?;
+        serde_json::from_slice(&document).map_err(unreadable)
     }
 
     fn requests(&self) -> CollectionRequests<'_> {
@@ -132,18 +146,8 @@ impl Source for TableSource {
             continue_token: request.continue_token,
             ..Default::default()
         };
-        let (request, client) = (self.requests().list(&options), self.api.client().clone());
-        async move {
-            let request = request.map_err(unreadable)?;
-            let sent = client
-                .send(request.map(Bytes::from), &SendOptions::default())
-                .await;
-            let mut body = sent.map_err(failure)?.into_body();
-            let document = body.collect(MAX_PAGE).await.map_err(broken)?;
-            let table: Document = serde_json::from_slice(&document).map_err(unreadable)?;
-            Ok(page(table))
-        }
-        .boxed()
+        let source = self.clone();
+        async move { Ok(page(source.page(&options).await?)) }.boxed()
     }
 
     fn watch(&self, request: WatchRequest) -> Opening<Row> {
@@ -199,7 +203,7 @@ struct DocumentMetadata {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct DocumentRow {
-    cells: Option<Vec<Value>>,
+    cells: Option<Box<RawValue>>,
     object: DocumentObject,
 }
 
@@ -228,7 +232,7 @@ fn rows(document: Document) -> impl Iterator<Item = Row> {
         Row {
             key: ObjectKey::new(&metadata.namespace, &metadata.name),
             created: metadata.creation_timestamp.and_then(|text| text.parse().ok()),
-            cells: row.cells.unwrap_or_default(),
+            cells: row.cells.unwrap_or_else(|| RawValue::NULL.to_owned()),
             version: metadata.resource_version.into(),
             columns: columns.clone(),
         }
@@ -393,6 +397,8 @@ impl Table {
 pub struct Tables {
     client: Client,
     open: Mutex<HashMap<Resource, OpenTable>>,
+    /// Tables are as of this version, and do not change; `None` for the present.
+    pinned: Mutex<Option<u64>>,
 }
 
 #[derive(Debug)]
@@ -414,7 +420,33 @@ impl Tables {
         Self {
             client,
             open: Mutex::default(),
+            pinned: Mutex::default(),
         }
+    }
+
+    /// Shows Tables as of a version from now on, for servers that know their past.
+    pub fn pin(&self, version: u64) {
+        *self.pinned.lock() = Some(version);
+        self.open.lock().clear();
+    }
+
+    /// Shows a Table that nobody keeps up to date.
+    #[cfg(test)]
+    pub(crate) fn put(&self, resource: &Resource, document: &str) {
+        let mut table = Table {
+            synced: true,
+            ..Table::default()
+        };
+        for row in rows(serde_json::from_str(document).expect("a Table")) {
+            table.learn_columns(&row);
+            table.rows.insert(row.key.clone(), row);
+        }
+        let open = OpenTable {
+            table: Arc::new(Mutex::new(table)),
+            task: tokio::spawn(std::future::pending::<()>()).abort_handle(),
+            asked: Instant::now(),
+        };
+        self.open.lock().insert(resource.clone(), open);
     }
 
     /// Looks at the Table of a kind, in all namespaces. The first look begins the watch and finds it empty.
@@ -425,7 +457,7 @@ impl Tables {
     }
 
     fn open(&self, resource: &Resource) -> Arc<Mutex<Table>> {
-        let now = Instant::now();
+        let (now, pinned) = (Instant::now(), *self.pinned.lock());
         let mut open = self.open.lock();
         open.retain(|known, table| known == resource || now.duration_since(table.asked) < KEPT_FOR);
         if !open.contains_key(resource) && open.len() >= MAX_TABLES {
@@ -437,7 +469,11 @@ impl Tables {
         let table = open.entry(resource.clone()).or_insert_with(|| {
             let table = Arc::<Mutex<Table>>::default();
             let api = self.client.dynamic(resource.clone()).all_namespaces();
-            let task = tokio::spawn(keep(TableSource::new(api), table.clone()));
+            let source = TableSource::new(api);
+            let task = match pinned {
+                Some(version) => tokio::spawn(fill(source, version, table.clone())),
+                None => tokio::spawn(keep(source, table.clone())),
+            };
             OpenTable {
                 table,
                 task: task.abort_handle(),
@@ -446,6 +482,43 @@ impl Tables {
         });
         table.asked = now;
         table.table.clone()
+    }
+}
+
+/// Reads a Table as of a version, once.
+async fn fill(source: TableSource, version: u64, table: Arc<Mutex<Table>>) {
+    let mut options = ListOptions {
+        resource_version: version.into(),
+        resource_version_match: Some(ResourceVersionMatch::Exact),
+        limit: Some(PAGE_SIZE),
+        ..Default::default()
+    };
+    loop {
+        let page = source.page(&options).await;
+        let mut table = table.lock();
+        table.revision += 1;
+        let page = match page {
+            Ok(page) => page,
+            Err(failure) => {
+                table.failure = Some(failure.to_string());
+                return;
+            }
+        };
+        let continue_token = page.metadata.continue_token.clone();
+        for row in rows(page) {
+            table.learn_columns(&row);
+            table.rows.insert(row.key.clone(), row);
+        }
+        if continue_token.is_empty() {
+            table.synced = true;
+            return;
+        }
+        // A continued list is of the version that it began with.
+        options = ListOptions {
+            limit: Some(PAGE_SIZE),
+            continue_token,
+            ..Default::default()
+        };
     }
 }
 

@@ -3,28 +3,34 @@
 //! ```text
 //! browser ▶ Host, Origin ▶ session cookie ▶ route ┬▶ assets (embedded)
 //!                                                  ├▶ /api/… JSON views of the board and of Tables
-//!                                                  └▶ /api/stream server-sent events, as fast as the browser reads
+//!                                                  ├▶ /api/stream server-sent events, as fast as the browser reads
+//!                                                  ├▶ /api/go     another moment of a recording
+//!                                                  └▶ /api/write  one change of the cluster, if that is allowed
 //! ```
 //!
 //! The cluster's credentials never leave this process: the browser has a session cookie and nothing else. A session begins
 //! with a link that works once. Requests that name another host, as after DNS rebinding, or come from another origin are
-//! refused. Nothing can be written through the page.
+//! refused. What changes something must be JSON from our own origin, and writes to the cluster are refused unless
+//! [`PageOptions::allow_writes`] is set.
 
 mod answer;
 mod entries;
 mod guard;
 mod stream;
+mod writes;
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -33,8 +39,10 @@ use watchkeeper_meta::ObjectKey;
 
 use self::answer::{Answer, asset, json_answer, page_answer, text_answer};
 use self::guard::Guard;
+use self::writes::{Write, WriteError};
 use crate::board::{KindBoard, StreamState, readable};
 use crate::feed::{Live, now};
+use crate::recorded::RecordedView;
 use crate::table::{Row, Table, Tables};
 use crate::tree;
 
@@ -43,6 +51,39 @@ const MAX_CONNECTIONS: usize = 64;
 
 /// The most rows one answer has. The page shows a window of a long table.
 const MAX_ROWS: usize = 500;
+
+/// The most bytes a request may have: an object may have 3 MiB, and an edit has two of them.
+const MAX_BODY: usize = 8 << 20;
+
+/// How a page is served.
+#[derive(Clone, Debug, Default)]
+pub struct PageOptions {
+    /// A port on loopback; 0 takes a free one.
+    pub port: u16,
+    /// Says which cluster this is.
+    pub title: String,
+    /// Objects may be deleted, scaled and edited on the page, with the rights of the client.
+    pub allow_writes: bool,
+}
+
+impl PageOptions {
+    /// On a free port, and read-only.
+    pub fn titled(title: &str) -> Self {
+        Self {
+            title: title.to_owned(),
+            ..Self::default()
+        }
+    }
+}
+
+/// What a page shows.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// A cluster, as it is fed to a board.
+    Live(Arc<Live>),
+    /// A recording, whose objects the client's server has as well.
+    Recorded(Arc<RecordedView>),
+}
 
 /// A page that can be opened.
 #[derive(Debug)]
@@ -53,25 +94,38 @@ pub struct Page {
 
 #[derive(Debug)]
 struct Shared {
+    client: Client,
     live: Arc<Live>,
+    recorded: Option<Arc<RecordedView>>,
     tables: Tables,
     guard: Guard,
-    title: String,
+    options: PageOptions,
 }
 
 impl Page {
-    /// Binds a port on loopback; 0 takes a free one. `title` says which cluster this is.
-    pub async fn bind(client: Client, live: Arc<Live>, port: u16, title: &str) -> std::io::Result<Self> {
-        let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await?;
+    /// Binds the port. Tables come from the client.
+    pub async fn bind(client: Client, subject: Subject, options: PageOptions) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, options.port))).await?;
         let guard = Guard::new(listener.local_addr()?.port())?;
+        let (live, recorded) = match subject {
+            Subject::Live(live) => (live, None),
+            Subject::Recorded(recorded) => (recorded.live().clone(), Some(recorded)),
+        };
+        let tables = Tables::new(client.clone());
+        if let Some(recorded) = &recorded {
+            tables.pin(recorded.revision());
+        }
+        let shared = Shared {
+            client,
+            live,
+            recorded,
+            tables,
+            guard,
+            options,
+        };
         Ok(Self {
             listener,
-            shared: Arc::new(Shared {
-                live,
-                tables: Tables::new(client),
-                guard,
-                title: title.to_owned(),
-            }),
+            shared: Arc::new(shared),
         })
     }
 
@@ -98,8 +152,8 @@ impl Page {
             let shared = self.shared.clone();
             connections.spawn(async move {
                 let service = hyper::service::service_fn(move |request| {
-                    let answer = shared.clone().answer(&request);
-                    async move { Ok::<_, Infallible>(answer) }
+                    let answer = shared.clone().answer(request);
+                    async move { Ok::<_, Infallible>(answer.await) }
                 });
                 // A browser that goes away is no error.
                 let _ = http1::Builder::new()
@@ -112,12 +166,9 @@ impl Page {
 }
 
 impl Shared {
-    fn answer(self: Arc<Self>, request: &Request<Incoming>) -> Answer {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answer {
         if let Err(refusal) = self.guard.check_origin(request.headers()) {
             return text_answer(StatusCode::FORBIDDEN, refusal);
-        }
-        if request.method() != Method::GET {
-            return text_answer(StatusCode::METHOD_NOT_ALLOWED, "this page is read-only");
         }
         let path = request.uri().path();
         if let Some(link) = path.strip_prefix("/open/") {
@@ -127,10 +178,18 @@ impl Shared {
             let text = "Open the link that watchkeeper has printed. It works once; start watchkeeper ui again for another.";
             return text_answer(StatusCode::UNAUTHORIZED, text);
         }
-        let query = Query::read(request.uri().query().unwrap_or_default());
+        match *request.method() {
+            Method::GET => self.read(path, request.uri().query().unwrap_or_default()),
+            Method::POST => self.change(request).await,
+            _ => text_answer(StatusCode::METHOD_NOT_ALLOWED, "this page knows GET and POST"),
+        }
+    }
+
+    fn read(self: &Arc<Self>, path: &str, query: &str) -> Answer {
+        let query = Query::read(query);
         match path {
-            "/" => page_answer(&self.title),
-            "/api/stream" => stream::events(self.live.clone(), query.number("after")),
+            "/" => page_answer(&self.options.title, self.options.allow_writes),
+            "/api/stream" => stream::events(self.clone(), query.number("after")),
             "/api/table" => self.table(&query),
             "/api/object" => self.object(&query),
             "/api/tree" => {
@@ -140,6 +199,85 @@ impl Shared {
             path => {
                 asset(path).unwrap_or_else(|| text_answer(StatusCode::NOT_FOUND, "there is no such page"))
             }
+        }
+    }
+
+    /// What changes the moment that is shown, or the cluster.
+    async fn change(&self, request: Request<Incoming>) -> Answer {
+        if let Err(refusal) = self.guard.check_write(request.headers()) {
+            return text_answer(StatusCode::FORBIDDEN, refusal);
+        }
+        let path = request.uri().path().to_owned();
+        let body = Limited::new(request.into_body(), MAX_BODY).collect().await;
+        let Ok(body) = body.map(http_body_util::Collected::to_bytes) else {
+            return text_answer(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "the request is too large or broke off",
+            );
+        };
+        match path.as_str() {
+            "/api/go" => self.go(&body).await,
+            "/api/write" if !self.options.allow_writes => text_answer(
+                StatusCode::FORBIDDEN,
+                "this page is read-only: start watchkeeper ui with --allow-writes",
+            ),
+            "/api/write" => self.write(&body).await,
+            _ => text_answer(StatusCode::NOT_FOUND, "nothing can be sent here"),
+        }
+    }
+
+    /// Shows another moment of a recording.
+    async fn go(&self, body: &[u8]) -> Answer {
+        let (Some(recorded), Ok(go)) = (self.recorded.clone(), serde_json::from_slice::<Go>(body)) else {
+            return text_answer(StatusCode::BAD_REQUEST, "this is no moment of a recording");
+        };
+        let going = recorded.clone();
+        let gone = tokio::task::spawn_blocking(move || match go {
+            Go::At(millis) => going.go(Timestamp::from_millisecond(millis).unwrap_or_default()),
+            Go::Step(by) => going.step(by),
+        });
+        match gone.await {
+            Ok(Ok(())) => {
+                self.tables.pin(recorded.revision());
+                json_answer(&recorded.span())
+            }
+            Ok(Err(error)) => text_answer(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+            Err(error) => text_answer(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        }
+    }
+
+    /// Changes one object of the cluster.
+    async fn write(&self, body: &[u8]) -> Answer {
+        let write: Write = match serde_json::from_slice(body) {
+            Ok(write) => write,
+            Err(error) => return text_answer(StatusCode::BAD_REQUEST, error.to_string()),
+        };
+        let resource = self
+            .live
+            .read(|board| board.kind(&write.kind).map(|kind| kind.resource.clone()));
+        let Some(resource) = resource else {
+            return text_answer(StatusCode::NOT_FOUND, "this kind is not being watched");
+        };
+        let api = self.client.dynamic(resource).namespace(&write.namespace);
+        match write.send(&api).await {
+            Ok(()) => json_answer(&json!({})),
+            Err(WriteError::Refused(reason)) => text_answer(StatusCode::BAD_REQUEST, reason),
+            Err(error) => {
+                let status = match &error {
+                    WriteError::Cluster(error) => error.status().map(|status| status.code),
+                    WriteError::Refused(_) => None,
+                };
+                let status = status.and_then(|code| StatusCode::from_u16(code.try_into().ok()?).ok());
+                text_answer(status.unwrap_or(StatusCode::BAD_GATEWAY), error.to_string())
+            }
+        }
+    }
+
+    /// The time that is shown: now, or that of a recording.
+    fn now(&self) -> Timestamp {
+        match &self.recorded {
+            Some(recorded) => Timestamp::from_millisecond(recorded.span().at).unwrap_or_default(),
+            None => now(),
         }
     }
 
@@ -192,8 +330,20 @@ impl Shared {
         let state = object.as_ref().map(readable);
         let yaml = state.as_ref().map(watchkeeper_wire::yaml::to_string);
         let history: Vec<Value> = history.iter().map(|entry| entries::json(entry)).collect();
-        json_answer(&json!({ "yaml": yaml, "history": history }))
+        let replicas = state.as_ref().map(|state| &state["spec"]["replicas"]);
+        let uid = object.as_ref().map(|object| object.uid());
+        json_answer(&json!({ "yaml": yaml, "history": history, "replicas": replicas, "uid": uid }))
     }
+}
+
+/// Where to go in a recording.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Go {
+    /// To this time, in milliseconds since 1970.
+    At(i64),
+    /// So many changes on; back if it is negative.
+    Step(i64),
 }
 
 /// The rows a browser shows.
@@ -244,7 +394,7 @@ fn row_json(row: &Row, table: &Table) -> Value {
 }
 
 /// A kind as the page lists it.
-pub(crate) fn kind_json(kind: &KindBoard) -> Value {
+pub(crate) fn kind_json(kind: &KindBoard, now: Timestamp) -> Value {
     let (state, reason) = match &kind.state {
         StreamState::Syncing => ("syncing", None),
         StreamState::Live => ("live", None),
@@ -256,7 +406,7 @@ pub(crate) fn kind_json(kind: &KindBoard) -> Value {
         "group": kind.resource.group,
         "count": kind.objects().len(),
         "events": kind.events(),
-        "rate": kind.rate(now()),
+        "rate": kind.rate(now),
         "state": state,
         "reason": reason,
     })

@@ -1,5 +1,5 @@
 //! `cargo xtask tidy`: code metrics with limits that may only fall. `cargo xtask sbom`: the software bill of materials
-//! ([`sbom`]).
+//! ([`sbom`]). `cargo xtask charts`: the tables of the benchmarks as pictures ([`charts`]).
 //!
 //! `tidy` reads the sources as text, without compiling. It reports
 //!
@@ -16,6 +16,7 @@
     reason = "a program for the terminal"
 )]
 
+mod charts;
 mod crates;
 mod limits;
 mod modules;
@@ -26,7 +27,7 @@ mod sources;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask tidy | sbom";
+const USAGE: &str = "usage: cargo xtask tidy | sbom | charts";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -54,6 +55,16 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
+        (Some("charts"), None) => match sources::root().and_then(|root| charts::write(&root)) {
+            Ok(files) => {
+                files.iter().for_each(|file| println!("{file}"));
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::FAILURE
+            }
+        },
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -69,5 +80,8 @@ fn tidy() -> std::io::Result<Vec<String>> {
     modules::report(&workspace, &mut complaints);
     sizes::report(&workspace, &mut complaints);
     promises::report(&mut complaints)?;
+    for chart in charts::stale(&sources::root()?)? {
+        println!("note: {chart} is of an earlier table: run cargo xtask charts");
+    }
     Ok(complaints)
 }

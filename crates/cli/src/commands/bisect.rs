@@ -1,11 +1,17 @@
-//! `bisect`: the event of a recording at which a condition became true.
+//! `bisect`: the event at which a condition became true, in a recording or as far as a live cluster remembers.
+
+use std::convert::Infallible;
 
 use clap::Args;
 use serde_json::Value;
+use watchkeeper_recording::{Entry, Recording, became};
+use watchkeeper_wire::{Object, WireError};
 
 use super::history::Lines;
+use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::json_path::{Path, plain};
+use crate::live_past::LivePast;
 use crate::recorded::{RecordedObject, RecordingFile};
 use crate::session::Session;
 use crate::update_lines::UpdateLines;
@@ -13,6 +19,7 @@ use crate::update_lines::UpdateLines;
 /// Find the event at which a condition became true
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  watchkeeper bisect deployment web --check '{.spec.replicas}=0'                       as far as the cluster remembers
   watchkeeper bisect deployment web --check '{.spec.replicas}=0' --recording incident.rec
   watchkeeper bisect pods --check '{.status.phase}=Failed' --recording incident.rec
   watchkeeper bisect pods --check '{.metadata.deletionTimestamp}' --all --recording incident.rec
@@ -74,25 +81,60 @@ impl Check {
     }
 }
 
-/// Prints the event, or says that there is none.
-pub(crate) fn run(bisect: &Bisect, namespace: Option<&str>, session: &mut Session) -> Result<(), Failure> {
-    let recording = bisect.file.open()?;
-    let object = RecordedObject::find(&recording, &bisect.words, namespace)?;
-    let key = object.key_if_named();
-    let holds = |object: &watchkeeper_wire::Object| {
+impl Bisect {
+    /// The recording to read, if one was named.
+    pub(crate) fn recording(&self) -> Result<Option<Recording>, Failure> {
+        self.file.open()
+    }
+
+    fn holds(&self, object: &Object) -> bool {
         let value = object.to_value();
-        value.is_ok_and(|value| bisect.check.holds(&value))
-    };
-    let found = recording.became(&object.resource, key.as_ref(), holds);
+        value.is_ok_and(|value| self.check.holds(&value))
+    }
+
+    /// Prints the events, or says that there is none.
+    fn print<'a>(
+        &self,
+        found: &'a [Entry],
+        lines_of: impl Fn(&'a Entry) -> Result<UpdateLines<'a>, WireError>,
+        session: &mut Session,
+    ) -> Result<(), Failure> {
+        if found.is_empty() {
+            session.err.line("The condition was never true.");
+            return Err(Failure::Judged);
+        }
+        let count = if self.all { found.len() } else { 1 };
+        for entry in found.iter().take(count) {
+            let lines = lines_of(entry).map_err(Failure::other)?;
+            lines.print_as(self.output == Lines::Json, session.look, &mut session.out)?;
+        }
+        Ok(())
+    }
+}
+
+/// Finds the event in a recording.
+pub(crate) fn run_recorded(
+    bisect: &Bisect,
+    recording: &Recording,
+    namespace: Option<&str>,
+    session: &mut Session,
+) -> Result<(), Failure> {
+    let object = RecordedObject::find(recording, &bisect.words, namespace)?;
+    let key = object.key_if_named();
+    let found = recording.became(&object.resource, key.as_ref(), |object| bisect.holds(object));
     let found = found.map_err(Failure::other)?;
-    if found.is_empty() {
-        session.err.line("The condition was never true.");
-        return Err(Failure::Judged);
-    }
-    let count = if bisect.all { found.len() } else { 1 };
-    for entry in found.iter().take(count) {
-        let lines = UpdateLines::of_entry(entry).map_err(Failure::other)?;
-        lines.print_as(bisect.output == Lines::Json, session.look, &mut session.out)?;
-    }
-    Ok(())
+    bisect.print(&found, UpdateLines::of_entry, session)
+}
+
+/// Finds the event among those that the cluster remembers.
+pub(crate) async fn run_live(
+    bisect: &Bisect,
+    cluster: &Cluster,
+    session: &mut Session,
+) -> Result<(), Failure> {
+    let past = LivePast::find(cluster, &bisect.words).await?;
+    let entries = past.entries(session).await?;
+    let entries = entries.into_iter().map(Ok::<_, Infallible>);
+    let Ok(found) = became(entries, |object| bisect.holds(object));
+    bisect.print(&found, UpdateLines::of_remembered, session)
 }

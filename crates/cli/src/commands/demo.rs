@@ -15,6 +15,7 @@ use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::follow::{Follow, FollowEvent};
 use watchkeeper_runtime::watcher::Config;
 use watchkeeper_view::feed::FeedOptions;
+use watchkeeper_view::web::PageOptions;
 
 use crate::cluster::Cluster;
 use crate::duration;
@@ -76,7 +77,14 @@ pub(crate) async fn run(demo: Demo, verbosity: i32, session: &mut Session) -> Re
     };
     let mut stage = Stage::new(&cluster).await?;
     let page = match demo.ui {
-        true => Some(OpenPage::serve(cluster.client.clone(), FeedOptions::default(), 0, "demo").await?),
+        true => Some(
+            OpenPage::serve(
+                cluster.client.clone(),
+                FeedOptions::default(),
+                PageOptions::titled("demo"),
+            )
+            .await?,
+        ),
         false => None,
     };
     if let Some(page) = &page {

@@ -1,38 +1,40 @@
-//! `diff`: what differs between two moments of a recording, or between the cluster and manifests (`-f`).
+//! `diff`: what differs between two moments of a recording, two versions of a cluster, or the cluster and manifests
+//! (`-f`).
 
 use std::io::Write as _;
-use std::path::PathBuf;
 
 use clap::Args;
-use watchkeeper_meta::ApplyOptions;
-use watchkeeper_recording::{Moment, Recording};
+use watchkeeper_meta::{ApplyOptions, GroupResource};
+use watchkeeper_recording::{Moment, ObjectDiff, Recording};
 
 use super::history::Lines;
 use crate::cluster::Cluster;
 use crate::failure::Failure;
+use crate::live_past::LivePast;
 use crate::manifests::{Filenames, Manifest};
 use crate::recorded::{RecordedObject, moment};
 use crate::session::Session;
 use crate::update_lines::UpdateLines;
 
-/// Show what applying manifests would change, or what differs between two moments of a recording
+/// Show what applying manifests would change, or what differs between two moments of a recording or of the cluster
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   watchkeeper diff -f web.yaml
   watchkeeper diff incident.rec --from 2026-01-31T12:00:00Z --to 2026-01-31T12:05:00Z
   watchkeeper diff incident.rec deployments -n shop --from 1200 --to 1300
+  watchkeeper diff --live deployments -n shop --from 1200               the cluster then and now
 
 A moment is a time, a version of the cluster, or end. With -f the server makes the result, and
 stores nothing; the exit code is 0 if nothing would change, 1 if something would, and 2 after an
 error.")]
 pub(crate) struct Diff {
-    /// The recording
-    #[arg(value_name = "RECORDING", required_unless_present_any = ["filename", "kustomize"], conflicts_with = "filename")]
-    file: Option<PathBuf>,
+    /// The recording, and perhaps a kind; with --live a kind, or a kind and a name
+    #[arg(value_name = "RECORDING|KIND", required_unless_present_any = ["filename", "kustomize"], num_args = 1..=2, conflicts_with = "filename")]
+    words: Vec<String>,
 
-    /// Only this kind
-    #[arg(value_name = "KIND")]
-    kind: Option<String>,
+    /// Compare versions of the cluster itself, as far as it remembers them
+    #[arg(long)]
+    live: bool,
 
     #[command(flatten)]
     files: Filenames,
@@ -62,31 +64,79 @@ pub(crate) struct Diff {
     all_fields: bool,
 }
 
-/// Prints the objects that differ, and how.
-pub(crate) fn run(diff: &Diff, namespace: Option<&str>, session: &mut Session) -> Result<(), Failure> {
-    let (Some(file), Some(from)) = (&diff.file, &diff.from) else {
-        return Err(Failure::text("name a recording and --from, or manifests with -f"));
+/// Prints the objects of a recording that differ, and how.
+pub(crate) fn run_recorded(
+    diff: &Diff,
+    namespace: Option<&str>,
+    session: &mut Session,
+) -> Result<(), Failure> {
+    let [file, kinds @ ..] = diff.words.as_slice() else {
+        return Err(Failure::text(
+            "name a recording, or compare kinds of the cluster with --live",
+        ));
     };
     let recording = Recording::open(file).map_err(Failure::other)?;
-    let kind = match &diff.kind {
-        Some(kind) => {
+    let kind = match kinds {
+        [] => None,
+        [kind, ..] => {
             let found = RecordedObject::find(&recording, std::slice::from_ref(kind), namespace)?;
             Some(found.resource.group_resource())
         }
-        None => None,
     };
-    for found in recording.diff(from, &diff.to).map_err(Failure::other)? {
-        let is_kind = kind
-            .as_ref()
-            .is_none_or(|kind| *kind == found.resource.group_resource());
-        if !is_kind || namespace.is_some_and(|namespace| namespace != found.key.namespace()) {
-            continue;
-        }
-        let (old, new) = (found.old.as_ref(), found.new.as_ref());
-        let lines = UpdateLines::of_difference(&found.resource, old, new);
-        diff.print(lines.map_err(Failure::other)?, session)?;
+    let found = recording
+        .diff(&diff.beginning()?, &diff.to)
+        .map_err(Failure::other)?;
+    let is_asked = |found: &ObjectDiff| {
+        let is_kind = |kind: &GroupResource| *kind == found.resource.group_resource();
+        kind.as_ref().is_none_or(is_kind) && namespace.is_none_or(|name| name == found.key.namespace())
+    };
+    diff.print_all(found.into_iter().filter(is_asked), session)
+}
+
+/// Prints the objects of the cluster that differ between two versions which it remembers.
+pub(crate) async fn run_live(diff: &Diff, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
+    let past = LivePast::find(cluster, &diff.words).await?;
+    let (Some(from), to) = (version(diff.beginning()?)?, version(diff.to)?) else {
+        return Err(Failure::text("--from needs a version"));
+    };
+    let found = past.objects().diff(from, to).await.map_err(Failure::other)?;
+    diff.print_all(found.into_iter(), session)
+}
+
+impl Diff {
+    /// True if the cluster is asked, and not a recording.
+    pub(crate) fn is_live(&self) -> bool {
+        self.live
     }
-    Ok(())
+
+    fn beginning(&self) -> Result<Moment, Failure> {
+        self.from
+            .ok_or_else(|| Failure::text("--from says from which moment on"))
+    }
+
+    fn print_all(
+        &self,
+        found: impl Iterator<Item = ObjectDiff>,
+        session: &mut Session,
+    ) -> Result<(), Failure> {
+        for found in found {
+            let (old, new) = (found.old.as_ref(), found.new.as_ref());
+            let lines = UpdateLines::of_difference(&found.resource, old, new);
+            self.print(lines.map_err(Failure::other)?, session)?;
+        }
+        Ok(())
+    }
+}
+
+/// The version of a moment; `None` is now.
+fn version(moment: Moment) -> Result<Option<u64>, Failure> {
+    match moment {
+        Moment::Revision(version) => Ok(Some(version)),
+        Moment::End => Ok(None),
+        Moment::Time(_) => Err(Failure::text(
+            "a cluster remembers versions, not times: name a version, or a recording",
+        )),
+    }
 }
 
 /// Prints what applying the manifests would change; the exit code says whether something would.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use watchkeeper_client::{DynamicApi, ListItem};
 use watchkeeper_meta::{ListOptions, Resource, ResourceVersion, ResourceVersionMatch};
 use watchkeeper_recording::{Moment, Recording};
-use watchkeeper_replay::Replay;
+use watchkeeper_replay::{LoadOptions, Replay};
 use watchkeeper_wire::Object;
 
 use crate::cluster::{Cluster, client_options, is_namespaced};
@@ -139,7 +139,12 @@ pub(crate) async fn run_recorded(
 ) -> Result<(), Failure> {
     let recording = Recording::open(file).map_err(Failure::other)?;
     let at = get.at.take().unwrap_or(Moment::End);
-    let replay = Replay::load(&recording, &at).await.map_err(Failure::other)?;
+    let options = LoadOptions {
+        at,
+        until: at,
+        ..Default::default()
+    };
+    let replay = Replay::load(&recording, &options).await.map_err(Failure::other)?;
     let server = replay.server().start().await.map_err(Failure::other)?;
     let options = client_options(0, session.err.clone());
     let client = watchkeeper_testing::client_of(&server, options)?;

@@ -1,20 +1,27 @@
-//! `history`: every version of an object in a recording, with time, who wrote it and what changed.
+//! `history`: every version of an object, with who wrote it and what changed. In a recording all of them, with their
+//! times; of a live cluster those it remembers.
 
 use clap::{Args, ValueEnum};
+use watchkeeper_recording::Recording;
+use watchkeeper_wire::WireError;
 
+use crate::cluster::Cluster;
 use crate::failure::Failure;
+use crate::live_past::LivePast;
 use crate::recorded::{RecordedObject, RecordingFile};
 use crate::session::Session;
 use crate::update_lines::UpdateLines;
 
-/// Show every recorded version of an object: when, who, what changed
+/// Show every version of an object: when, who, what changed
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  watchkeeper history deployment web -n shop                              as far as the cluster remembers
   watchkeeper history deployment web -n shop --recording incident.rec
   watchkeeper history node/worker-1 --recording incident.rec -o json
 
 Who wrote is what managed fields tell: the manager, by default the beginning of its user agent,
-and the operation.")]
+and the operation. A cluster remembers some minutes, and not when things happened; a recording
+has all of it.")]
 pub(crate) struct History {
     /// Which object: kind/name, or a kind and a name
     #[arg(value_name = "OBJECT", required = true, num_args = 1..=2)]
@@ -39,10 +46,14 @@ pub(crate) enum Lines {
     Json,
 }
 
-/// Prints the versions.
-pub(crate) fn run(history: &History, namespace: Option<&str>, session: &mut Session) -> Result<(), Failure> {
-    let recording = history.file.open()?;
-    let object = RecordedObject::find(&recording, &history.words, namespace)?;
+/// Prints the versions that a recording has.
+pub(crate) fn run_recorded(
+    history: &History,
+    recording: &Recording,
+    namespace: Option<&str>,
+    session: &mut Session,
+) -> Result<(), Failure> {
+    let object = RecordedObject::find(recording, &history.words, namespace)?;
     let key = object.key()?;
     let versions = recording
         .versions(&object.resource, &key)
@@ -52,11 +63,43 @@ pub(crate) fn run(history: &History, namespace: Option<&str>, session: &mut Sess
         return Err(Failure::text(format!("the recording has no {name}")));
     }
     for entry in &versions {
-        let mut lines = UpdateLines::of_entry(entry).map_err(Failure::other)?;
-        if history.all_fields {
-            lines.update.unfold();
-        }
-        lines.print_as(history.output == Lines::Json, session.look, &mut session.out)?;
+        history.print(UpdateLines::of_entry(entry), session)?;
     }
     Ok(())
+}
+
+/// Prints the versions that the cluster remembers.
+pub(crate) async fn run_live(
+    history: &History,
+    cluster: &Cluster,
+    session: &mut Session,
+) -> Result<(), Failure> {
+    let past = LivePast::find(cluster, &history.words).await?;
+    let Some(name) = &past.name else {
+        return Err(Failure::text("name one object: deployment/web or deployment web"));
+    };
+    let versions = past.entries(session).await?;
+    if versions.is_empty() {
+        let name = past.resource.display_name(name);
+        return Err(Failure::text(format!("the cluster remembers no {name}")));
+    }
+    for entry in &versions {
+        history.print(UpdateLines::of_remembered(entry), session)?;
+    }
+    Ok(())
+}
+
+impl History {
+    /// The recording to read, if one was named.
+    pub(crate) fn recording(&self) -> Result<Option<Recording>, Failure> {
+        self.file.open()
+    }
+
+    fn print(&self, lines: Result<UpdateLines<'_>, WireError>, session: &mut Session) -> Result<(), Failure> {
+        let mut lines = lines.map_err(Failure::other)?;
+        if self.all_fields {
+            lines.update.unfold();
+        }
+        Ok(lines.print_as(self.output == Lines::Json, session.look, &mut session.out)?)
+    }
 }

@@ -166,7 +166,7 @@ fn in_words(summary: &Summary, record: &Record) -> String {
     )
 }
 
-fn plural(count: usize, what: &str) -> String {
+pub(super) fn plural(count: usize, what: &str) -> String {
     match count {
         1 => format!("1 {what}"),
         count => format!("{count} {what}s"),

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use watchkeeper_recording::{Moment, Recording};
-use watchkeeper_replay::{Played, Player, Replay, Speed};
+use watchkeeper_replay::{LoadOptions, Played, Player, Replay, Speed};
 use watchkeeper_server::Handle;
 
+use super::record::plural;
 use crate::failure::Failure;
 use crate::listen;
 use crate::recorded::moment;
@@ -47,6 +48,10 @@ pub(crate) struct ReplayArguments {
     #[arg(long, value_name = "MOMENT", value_parser = moment, default_value = "end", requires = "speed")]
     until: Moment,
 
+    /// Upper bound on the recorded versions held in memory, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    max_memory: u32,
+
     /// Address to listen on; :PORT is on loopback, port 0 is a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443", value_parser = listen::address)]
     listen: SocketAddr,
@@ -54,6 +59,17 @@ pub(crate) struct ReplayArguments {
     /// Say what would be served, and end
     #[arg(long)]
     dry_run: bool,
+}
+
+impl ReplayArguments {
+    fn load_options(&self) -> LoadOptions {
+        LoadOptions {
+            at: self.at,
+            // What is not played is not needed.
+            until: if self.speed.is_some() { self.until } else { self.at },
+            max_bytes: (self.max_memory as usize) << 20,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,7 +104,7 @@ pub(crate) async fn run(
     session: &mut Session,
 ) -> Result<(), Failure> {
     let recording = Recording::open(&asked.file).map_err(Failure::other)?;
-    let replay = Replay::load(&recording, &asked.at)
+    let replay = Replay::load(&recording, &asked.load_options())
         .await
         .map_err(Failure::other)?;
     for (kind, count) in replay.left_out() {
@@ -114,7 +130,7 @@ pub(crate) async fn run(
         .map_err(Failure::other)?;
     let path = kubeconfig.unwrap_or_else(|| DEFAULT_KUBECONFIG.into());
     session.out.line(ready(&server, &path)?);
-    let (mut stop, mut player) = (Stop::listen(), replay.player(&asked.until));
+    let (mut stop, mut player) = (Stop::listen(), replay.player());
     let result = tokio::select! {
         failed = play(&mut player, asked.speed, &server, session) => failed.map(|never| match never {}),
         () = stop.requested() => Ok(()),
@@ -148,9 +164,10 @@ async fn play(
                 time,
                 changes,
             } => {
-                session
-                    .out
-                    .line(format!("{time}  version {revision}  {changes} changes"));
+                session.out.line(format!(
+                    "{time}  version {revision}  {}",
+                    plural(changes, "change")
+                ));
             }
             Played::Forked => {
                 session

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use watchkeeper_server::{Builder, FeatureGates, Handle, Server};
 use watchkeeper_testing::sandbox::default_service_account;
 use watchkeeper_view::feed::FeedOptions;
+use watchkeeper_view::web::PageOptions;
 
 use crate::audit_flags::AuditFlags;
 use crate::embedded::{LocalCluster, LocalOptions};
@@ -166,9 +167,14 @@ async fn serve(
     let mut stop = Stop::listen();
     session.out.line(ready);
     let page = match up.ui {
-        true => {
-            Some(OpenPage::serve(cluster.client.clone(), FeedOptions::default(), 0, "local cluster").await?)
-        }
+        true => Some(
+            OpenPage::serve(
+                cluster.client.clone(),
+                FeedOptions::default(),
+                PageOptions::titled("local cluster"),
+            )
+            .await?,
+        ),
         false => None,
     };
     if let Some(page) = &page {

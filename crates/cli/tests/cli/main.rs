@@ -12,12 +12,14 @@ mod explain;
 mod get;
 mod interruptions;
 mod like_kubectl;
+mod live_past;
 mod long_lists;
 mod manners;
 mod operations;
 #[cfg(unix)]
 mod process;
 mod recordings;
+mod recordings_on_disk;
 mod rollouts;
 mod support;
 mod terminal;

@@ -1,6 +1,6 @@
 //! The program as a process, with a server in the test that can inject faults.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
 use tempfile::TempDir;
@@ -87,6 +87,12 @@ impl Running {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let output = child.stdout.take().map(BufReader::new);
         Self { child, output }
+    }
+
+    /// Types a line. Its input must be a pipe.
+    pub(crate) fn type_line(&mut self, line: &str) {
+        let input = self.child.stdin.as_mut().expect("the input is no pipe");
+        writeln!(input, "{line}").unwrap();
     }
 
     /// The next line of its output.

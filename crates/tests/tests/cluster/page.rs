@@ -2,13 +2,19 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use watchkeeper_meta::{Resource, Time};
+use watchkeeper_recording::{ClusterIdentity, Recording, Rotation, Stream, Writer};
+use watchkeeper_runtime::follow::FollowEvent;
 use watchkeeper_testing::TestCluster;
+use watchkeeper_testing::replay::ReplayOptions;
 use watchkeeper_view::feed::{Feed, FeedOptions, Live};
-use watchkeeper_view::web::Page;
+use watchkeeper_view::recorded::RecordedView;
+use watchkeeper_view::web::{Page, PageOptions, Subject};
+use watchkeeper_wire::{Object, ObjectOptions};
 
 /// A cluster and its page.
 struct Shown {
@@ -17,7 +23,7 @@ struct Shown {
     host: String,
     /// The login path.
     link: String,
-    _tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 struct Answer {
@@ -27,36 +33,61 @@ struct Answer {
 }
 
 async fn shown() -> Shown {
+    shown_with(false).await
+}
+
+async fn shown_with(allow_writes: bool) -> Shown {
     let cluster = TestCluster::start().await.unwrap();
     let feed = Feed::new(cluster.client().clone(), FeedOptions::default())
         .await
         .unwrap();
     let live = feed.live().clone();
-    let page = Page::bind(cluster.client().clone(), live.clone(), 0, "<test>")
+    let options = PageOptions {
+        title: "<test>".to_owned(),
+        allow_writes,
+        ..Default::default()
+    };
+    let page = Page::bind(cluster.client().clone(), Subject::Live(live.clone()), options)
         .await
         .unwrap();
-    let link = page.link().unwrap();
-    let (host, link) = link.strip_prefix("http://").unwrap().split_once('/').unwrap();
-    let (host, link) = (host.to_owned(), format!("/{link}"));
-    let mut tasks = JoinSet::new();
-    tasks.spawn(feed.run());
-    tasks.spawn(page.serve());
-    Shown {
-        cluster,
-        live,
-        host,
-        link,
-        _tasks: tasks,
-    }
+    let mut shown = Shown::of(cluster, live, page);
+    shown.tasks.spawn(feed.run());
+    shown
 }
 
 impl Shown {
-    /// Waits until the board satisfies a condition.
+    fn of(cluster: TestCluster, live: Arc<Live>, page: Page) -> Self {
+        let link = page.link().unwrap();
+        let (host, link) = link.strip_prefix("http://").unwrap().split_once('/').unwrap();
+        let (host, link) = (host.to_owned(), format!("/{link}"));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(page.serve());
+        Self {
+            cluster,
+            live,
+            host,
+            link,
+            tasks,
+        }
+    }
+
+    /// Returns once the board is as wanted.
     async fn until(&self, wanted: impl Fn(&watchkeeper_view::Board) -> bool) {
         let mut changes = self.live.changes();
         while !self.live.read(&wanted) {
             changes.changed().await.unwrap();
         }
+    }
+
+    /// Returns once the object in the tests is on the board.
+    async fn until_loaded(&self) {
+        let key = watchkeeper_meta::ObjectKey::new("default", "settings");
+        self.until(|board| {
+            board
+                .kind("configmaps")
+                .is_some_and(|kind| kind.object(&key).is_some())
+        })
+        .await;
     }
 
     async fn until_synced(&self) {
@@ -93,7 +124,32 @@ impl Shown {
         }
     }
 
-    /// Logs in; returns the cookie header.
+    /// Sends JSON as a script of the page does.
+    async fn post(&self, path: &str, cookie: &str, body: &Value) -> Answer {
+        let headers = format!(
+            "{cookie}origin: http://{}\r\ncontent-type: application/json\r\n",
+            self.host
+        );
+        self.post_with(path, &headers, &body.to_string()).await
+    }
+
+    async fn post_with(&self, path: &str, headers: &str, body: &str) -> Answer {
+        self.raw(&format!(
+            "POST {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{headers}content-length: {}\r\n\r\n{body}",
+            self.host,
+            body.len()
+        ))
+        .await
+    }
+
+    /// The YAML and the uid of the object in the tests, as the page shows them.
+    async fn settings(&self, cookie: &str) -> (String, String) {
+        let object = self.json(SETTINGS, cookie).await;
+        let text = |name: &str| object[name].as_str().unwrap().to_owned();
+        (text("yaml"), text("uid"))
+    }
+
+    /// Opens the page; returns the header that says so.
     async fn open(&self) -> String {
         let answer = self.get(&self.link, "").await;
         assert_eq!(answer.status, 303);
@@ -122,6 +178,7 @@ impl Shown {
     }
 }
 
+const SETTINGS: &str = "/api/object?kind=configmaps&namespace=default&name=settings";
 const MAP: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {colour: blue}}";
 
 #[tokio::test]
@@ -164,7 +221,9 @@ async fn other_hosts_origins_and_methods_are_refused() {
     let write = format!(
         "POST /api/object HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{cookie}content-length: 0\r\n\r\n"
     );
-    assert_eq!(shown.raw(&write).await.status, 405);
+    assert_eq!(shown.raw(&write).await.status, 403);
+    let put = write.replace("POST", "PUT");
+    assert_eq!(shown.raw(&put).await.status, 405);
 }
 
 #[tokio::test]
@@ -295,4 +354,171 @@ async fn an_unreadable_kind_shows_the_reason() {
         changes.changed().await.unwrap();
     }
     task.abort();
+}
+
+/// A change of the object in the tests.
+fn change(action: Value) -> Value {
+    let mut change = json!({"kind": "configmaps", "namespace": "default", "name": "settings"});
+    for (name, value) in action.as_object().unwrap() {
+        change[name] = value.clone();
+    }
+    change
+}
+
+async fn colour(cluster: &TestCluster) -> Option<Value> {
+    let maps = Resource::namespaced("", "v1", "ConfigMap", "configmaps");
+    let api = cluster.client().dynamic(maps).namespace("default");
+    let found = api.find("settings").await.unwrap()?;
+    Some(found.to_value().unwrap()["data"]["colour"].clone())
+}
+
+#[tokio::test]
+async fn a_page_that_was_not_started_for_it_writes_nothing() {
+    let shown = shown().await;
+    let cookie = shown.open().await;
+    shown.cluster.load(MAP).await.unwrap();
+    shown.until_loaded().await;
+    let (yaml, uid) = shown.settings(&cookie).await;
+    for action in [
+        json!({"action": "delete", "uid": uid}),
+        json!({"action": "edit", "old": yaml, "new": yaml.replace("blue", "red")}),
+    ] {
+        let answer = shown.post("/api/write", &cookie, &change(action)).await;
+        assert_eq!(answer.status, 403);
+        assert!(answer.body.contains("--allow-writes"), "{}", answer.body);
+    }
+    assert_eq!(colour(&shown.cluster).await, Some(json!("blue")));
+    assert!(
+        shown
+            .get("/", &cookie)
+            .await
+            .body
+            .contains("data-writes=\"false\"")
+    );
+}
+
+#[tokio::test]
+async fn only_the_page_itself_writes_and_what_changed_meanwhile_is_a_conflict() {
+    let shown = shown_with(true).await;
+    let cookie = shown.open().await;
+    shown.cluster.load(MAP).await.unwrap();
+    shown.until_loaded().await;
+    let (yaml, uid) = shown.settings(&cookie).await;
+    let edit = change(json!({"action": "edit", "old": yaml, "new": yaml.replace("blue", "red")}));
+
+    let json_type = "content-type: application/json\r\n";
+    let ours = format!("origin: http://{}\r\n", shown.host);
+    for (headers, status) in [
+        (format!("{ours}{json_type}"), 401),
+        (format!("{cookie}{json_type}"), 403),
+        (format!("{cookie}origin: http://evil.example\r\n{json_type}"), 403),
+        (format!("{cookie}{ours}content-type: text/plain\r\n"), 403),
+    ] {
+        let answer = shown.post_with("/api/write", &headers, &edit.to_string()).await;
+        assert_eq!(answer.status, status, "{headers}");
+    }
+    assert_eq!(colour(&shown.cluster).await, Some(json!("blue")));
+
+    let answer = shown.post("/api/write", &cookie, &edit).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert_eq!(colour(&shown.cluster).await, Some(json!("red")));
+    let again = shown.post("/api/write", &cookie, &edit).await;
+    assert_eq!(again.status, 409, "the version that was edited is not the newest");
+    assert!(
+        again.body.contains("the object has been modified"),
+        "{}",
+        again.body
+    );
+
+    let other = change(json!({"action": "delete", "uid": "another"}));
+    assert_eq!(shown.post("/api/write", &cookie, &other).await.status, 409);
+    let delete = change(json!({"action": "delete", "uid": uid}));
+    assert_eq!(shown.post("/api/write", &cookie, &delete).await.status, 200);
+    assert_eq!(colour(&shown.cluster).await, None);
+    let unknown = change(json!({"action": "explode"}));
+    assert_eq!(shown.post("/api/write", &cookie, &unknown).await.status, 400);
+}
+
+#[tokio::test]
+async fn a_recording_is_shown_as_of_any_moment() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("maps.rec");
+    record_colours(&path);
+    let cluster = TestCluster::replay(
+        &path,
+        ReplayOptions {
+            paused: false,
+            ..Default::default()
+        },
+    )
+    .await
+    .unwrap();
+    let recorded = Arc::new(RecordedView::open(Recording::open(&path).unwrap()).unwrap());
+    let page = Page::bind(
+        cluster.client().clone(),
+        Subject::Recorded(recorded.clone()),
+        PageOptions::titled("maps.rec"),
+    );
+    let shown = Shown::of(cluster, recorded.live().clone(), page.await.unwrap());
+    let cookie = shown.open().await;
+    let yaml = shown.settings(&cookie).await.0;
+    assert!(yaml.contains("colour: green"), "the end is shown first: {yaml}");
+
+    for (step, colour, changes) in [(-1, "red", 2), (-1, "blue", 1), (-1, "blue", 1), (2, "green", 3)] {
+        let gone = shown.post("/api/go", &cookie, &json!({"step": step})).await;
+        assert_eq!(gone.status, 200, "{}", gone.body);
+        let span: Value = serde_json::from_str(&gone.body).unwrap();
+        assert_eq!(
+            (&span["changes"], &span["all"]),
+            (&json!(changes), &json!(3)),
+            "{span}"
+        );
+        let object = shown.json(SETTINGS, &cookie).await;
+        let yaml = object["yaml"].as_str().unwrap();
+        assert!(yaml.contains(&format!("colour: {colour}")), "{yaml}");
+        let version = recorded.revision().to_string();
+        assert!(yaml.contains(&version), "version {version} in {yaml}");
+        assert_eq!(object["history"].as_array().unwrap().len() as u64, changes - 1);
+        // The Table is of the same moment.
+        let table = loop {
+            let table = shown
+                .json("/api/table?kind=configmaps&limit=10&filter=settings", &cookie)
+                .await;
+            if table["synced"] == true || table["failure"].is_string() {
+                break table;
+            }
+            tokio::task::yield_now().await;
+        };
+        assert_eq!(table["total"], 1, "{table}");
+    }
+    let nonsense = shown.post("/api/go", &cookie, &json!({"tomorrow": 1})).await;
+    assert_eq!(nonsense.status, 400);
+}
+
+/// A recording of a config map that is blue, red and green, a second each.
+fn record_colours(path: &std::path::Path) {
+    let at = |second: i64| Time::from_seconds(1_800_000_000 + second);
+    let maps = Resource::namespaced("", "v1", "ConfigMap", "configmaps");
+    let stream = Arc::new(Stream::new(maps, "", "", ""));
+    let map = |colour: &str, version: u64| {
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "settings", "namespace": "default", "uid": "u-1",
+                "resourceVersion": version.to_string(), "creationTimestamp": "2027-01-15T08:00:00Z"},
+            "data": {"colour": colour},
+        });
+        Object::from_json(map.to_string().as_bytes(), &ObjectOptions::default()).unwrap()
+    };
+    let cluster = ClusterIdentity::default();
+    let mut writer = Writer::open(path, &cluster, &[], Rotation::default(), at(0)).unwrap();
+    writer.begin(at(0), &stream).unwrap();
+    for (second, event) in [
+        (0, FollowEvent::Added(map("blue", 1001))),
+        (0, FollowEvent::Synced(1001.into())),
+        (1, FollowEvent::Modified(map("red", 1002))),
+        (2, FollowEvent::Modified(map("green", 1003))),
+    ] {
+        writer.event(at(second), &stream.name, &event).unwrap();
+    }
+    writer.sync().unwrap();
 }

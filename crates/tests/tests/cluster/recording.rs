@@ -1,22 +1,21 @@
 //! Recordings of the embedded server, and clusters replayed from them.
 
+mod coming_and_going;
+mod incident;
+mod playing;
+
 use std::path::Path;
-use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use watchkeeper_client::{Client, DynamicApi, WatchEvent};
-use watchkeeper_meta::{PatchKind, PatchOptions, Resource, WatchOptions};
-use watchkeeper_recording::{Moment, RecordOptions, Recorder, Recording, What};
+use watchkeeper_meta::{Resource, WatchOptions};
+use watchkeeper_recording::{RecordOptions, Recorder, Recording, What};
 use watchkeeper_testing::TestCluster;
-use watchkeeper_testing::replay::{Played, ReplayOptions, Speed};
+use watchkeeper_testing::replay::ReplayOptions;
 
 fn config_maps() -> Resource {
     Resource::namespaced("", "v1", "ConfigMap", "configmaps")
-}
-
-fn deployments() -> Resource {
-    Resource::namespaced("apps", "v1", "Deployment", "deployments")
 }
 
 fn objects(client: &Client, resource: Resource) -> DynamicApi {
@@ -220,118 +219,4 @@ proptest! {
         let runtime = runtime.enable_all().start_paused(true).build().unwrap();
         runtime.block_on(check(steps));
     }
-}
-
-/// Two controllers that alternately set different numbers of replicas.
-async fn fight(cluster: &TestCluster, rounds: usize) {
-    let api = objects(cluster.client(), deployments());
-    for _ in 0..rounds {
-        for (manager, replicas) in [("autoscaler", 5), ("gitops", 1)] {
-            let options = PatchOptions {
-                field_manager: Some(manager.to_owned()),
-                ..Default::default()
-            };
-            let patch = json!({"spec": {"replicas": replicas}});
-            let patched = api.patch("web", PatchKind::Merge, &patch).with(&options).await;
-            patched.unwrap();
-        }
-    }
-}
-
-const DEPLOYMENT: &str = "
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web, namespace: default}
-spec:
-  replicas: 1
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec: {containers: [{name: web, image: web}]}
-";
-
-/// Records an incident: two controllers fight over a field.
-async fn record_incident(path: &Path) {
-    let cluster = TestCluster::start().await.unwrap();
-    cluster.load(DEPLOYMENT).await.unwrap();
-    let options = RecordOptions {
-        resources: Some(vec![deployments(), config_maps()]),
-        ..Default::default()
-    };
-    let mut recorder = Recorder::start(cluster.client(), path, options).await.unwrap();
-    catch_up(&mut recorder, &cluster).await;
-    fight(&cluster, 3).await;
-    catch_up(&mut recorder, &cluster).await;
-    while recorder
-        .state()
-        .objects_of(&deployments())
-        .values()
-        .all(|object| object.generation() < 7)
-    {
-        recorder.next().await.unwrap();
-    }
-    recorder.finish().unwrap();
-    cluster.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_incident_is_replayed_and_a_controller_runs_against_it() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("incident.rec");
-    record_incident(&path).await;
-    let recording = Recording::open(&path).unwrap();
-    let key = watchkeeper_meta::ObjectKey::new("default", "web");
-    let versions = recording.versions(&deployments(), &key).unwrap();
-    assert_eq!(
-        versions.len(),
-        7,
-        "the first version, and three rounds of two writers"
-    );
-
-    // The cluster as it was before the fight, with the original versions and uids; then the fight is replayed.
-    let before = ReplayOptions {
-        at: Moment::Revision(versions[1].revision.unwrap() - 1),
-        ..Default::default()
-    };
-    let cluster = TestCluster::replay(&path, before).await.unwrap();
-    let api = objects(cluster.client(), deployments());
-    let found = api.get("web").await.unwrap();
-    assert_eq!(
-        found.to_value().unwrap(),
-        versions[0].object().unwrap().to_value().unwrap()
-    );
-    let mut writers = Vec::new();
-    loop {
-        match cluster.play_step().await.unwrap() {
-            Played::Step { revision, .. } => {
-                let now = api.get("web").await.unwrap();
-                if now.resource_version() == revision.to_string() {
-                    writers.push(now.to_value().unwrap()["spec"]["replicas"].clone());
-                }
-            }
-            played => {
-                assert_eq!(played, Played::Ended);
-                break;
-            }
-        }
-    }
-    assert_eq!(writers, [5, 1, 5, 1, 5, 1].map(Value::from));
-    cluster.stop().await;
-
-    // A controller ends the fight: after its write, no more recorded changes are replayed.
-    let cluster = TestCluster::replay(&path, before).await.unwrap();
-    let fork = cluster.revision();
-    assert!(matches!(cluster.play_step().await.unwrap(), Played::Step { .. }));
-    let api = objects(cluster.client(), deployments());
-    let patch = json!({"metadata": {"annotations": {"owner": "autoscaler"}}});
-    let written = api.patch("web", PatchKind::Merge, &patch).await.unwrap();
-    assert!(written.resource_version().parse::<u64>().unwrap() > fork);
-    assert_eq!(cluster.play(Speed::Max).await.unwrap(), Played::Forked);
-    let now = api.get("web").await.unwrap().to_value().unwrap();
-    assert_eq!(
-        (&now["spec"]["replicas"], &now["metadata"]["annotations"]["owner"]),
-        (&json!(5), &json!("autoscaler"))
-    );
-    cluster.advance(Duration::from_secs(60)).await;
-    cluster.stop().await;
 }

@@ -20,8 +20,8 @@ fn pod(name: &str, version: u32) -> Object {
         "metadata": {
             "namespace": "shop", "name": name, "uid": format!("uid-{name}"), "resourceVersion": version.to_string(),
             "managedFields": [
-                {"manager": "kubelet", "time": "2026-01-01T00:00:02Z"},
-                {"manager": "kubectl", "time": "2026-01-01T00:00:01Z"},
+                {"manager": "kubelet", "operation": "Update", "time": "2026-01-01T00:00:02Z"},
+                {"manager": "kubectl", "operation": "Update", "time": "2026-01-01T00:00:01Z"},
             ],
         },
     });
@@ -75,7 +75,10 @@ fn the_first_list_is_state_and_what_follows_is_logged() {
     board.note(kind, &gone("old"), Timestamp::UNIX_EPOCH);
     assert_eq!(
         told(&board),
-        ["ADDED shop/new by Some(\"kubelet\")", "DELETED shop/old by None"]
+        [
+            "ADDED shop/new by Some(\"kubelet (Update)\")",
+            "DELETED shop/old by None"
+        ]
     );
     assert_eq!(board.kinds()[kind].objects().len(), 1);
     assert_eq!(board.kinds()[kind].rate(Timestamp::UNIX_EPOCH), 0.2);

@@ -275,7 +275,8 @@ fn table_lines(
     let rows: Vec<Vec<String>> = visible
         .iter()
         .map(|(_, row)| {
-            let mut cells: Vec<String> = shown.iter().map(|&index| row.cell(index, columns, now)).collect();
+            let texts = row.texts(columns, now);
+            let mut cells: Vec<String> = shown.iter().map(|&index| texts[index].clone()).collect();
             if spread {
                 cells.insert(0, row.key.namespace().to_owned());
             }
@@ -446,6 +447,9 @@ fn window<T>(rows: &[T], cursor: Cursor, height: u16) -> impl Iterator<Item = (u
 }
 
 fn matches(entry: &Entry, filter: &str) -> bool {
+    if filter.is_empty() {
+        return true;
+    }
     let text = match &entry.what {
         Happening::Change(change) => {
             format!(
@@ -460,7 +464,7 @@ fn matches(entry: &Entry, filter: &str) -> bool {
             format!("{} {reason}", entry.stream)
         }
     };
-    filter.is_empty() || text.to_lowercase().contains(filter)
+    text.to_lowercase().contains(filter)
 }
 
 fn object_of(entry: &Entry) -> Option<(Arc<str>, ObjectKey)> {

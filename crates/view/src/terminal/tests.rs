@@ -10,16 +10,37 @@ use watchkeeper_wire::{Object, ObjectOptions};
 use super::screen::Cursor;
 use super::*;
 
-/// A board with two kinds and a change. Nobody serves Tables here: the objects' own tests are in `watchkeeper-tests`.
-fn live() -> Live {
-    let live = Live::default();
-    let resource = |kind: &str, plural: &str| Resource {
+fn resource(kind: &str, plural: &str) -> Resource {
+    Resource {
         group: "".into(),
         version: "v1".into(),
         kind: kind.to_owned().into(),
         plural: plural.to_owned().into(),
         scope: Scope::Namespaced,
+    }
+}
+
+/// A Table of config maps as a server sends it.
+fn table(count: usize) -> String {
+    let row = |number| {
+        json!({
+            "cells": [format!("map-{number:05}"), number % 10, "1s"],
+            "object": {"metadata": {"name": format!("map-{number:05}"), "namespace": format!("team-{}", number % 3),
+                "creationTimestamp": "1970-01-01T00:00:00Z"}},
+        })
     };
+    let column = |name: &str, kind: &str| json!({"name": name, "type": kind, "priority": 0});
+    let table = json!({
+        "kind": "Table",
+        "columnDefinitions": [column("Name", "string"), column("Data", "integer"), column("Created", "string")],
+        "rows": (0..count).map(row).collect::<Vec<_>>(),
+    });
+    table.to_string()
+}
+
+/// A board with two kinds and a change. Nobody serves Tables here: the objects' own tests are in `watchkeeper-tests`.
+fn live() -> Live {
+    let live = Live::default();
     let map = |colour: &str, version: &str| {
         let map = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
@@ -40,18 +61,27 @@ fn live() -> Live {
     live
 }
 
+/// As many as the view is made for.
+const OBJECTS: usize = 30_000;
+
 fn key(code: KeyCode) -> KeyEvent {
     KeyEvent::new(code, KeyModifiers::NONE)
 }
 
 /// What the terminal shows after these keys.
 async fn shown(width: u16, height: u16, keys: &str) -> String {
+    shown_of(3, (width, height), keys).await
+}
+
+/// The same with so many objects.
+async fn shown_of(objects: usize, (width, height): (u16, u16), keys: &str) -> String {
     let client = Client::new(
         &Config::new("http://127.0.0.1:9".parse().unwrap()),
         Default::default(),
     )
     .unwrap();
     let (live, tables) = (live(), Tables::new(client));
+    tables.put(&resource("ConfigMap", "configmaps"), &table(objects));
     let sources = Sources {
         live: &live,
         tables: &tables,
@@ -91,6 +121,16 @@ async fn kinds_and_changes() {
         └────────────────────────────────┘└──────────────────────────────────────────────────────────────────────────┘
          ? keys  / filter  Tab kinds  Enter open  e changes  p pause  q quit"#]];
     expected.assert_eq(&shown(110, 8, "e").await);
+}
+
+#[tokio::test]
+async fn thirty_thousand_objects_are_shown_in_a_window() {
+    let expected = expect_test::expect![[r#""#]];
+    expected.assert_eq(&shown_of(OBJECTS, (100, 8), "").await);
+    let expected = expect_test::expect![[r#""#]];
+    expected.assert_eq(&shown_of(OBJECTS, (44, 7), "G").await);
+    let expected = expect_test::expect![[r#""#]];
+    expected.assert_eq(&shown_of(OBJECTS, (120, 7), "/P-1234").await);
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ pub(super) type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-const ASSETS: [(&str, &str, &str); 5] = [
+const ASSETS: [(&str, &str, &str); 7] = [
     (
         "/app.js",
         "text/javascript; charset=utf-8",
@@ -24,6 +24,16 @@ const ASSETS: [(&str, &str, &str); 5] = [
         "/timeline.js",
         "text/javascript; charset=utf-8",
         include_str!("../../assets/timeline.js"),
+    ),
+    (
+        "/moment.js",
+        "text/javascript; charset=utf-8",
+        include_str!("../../assets/moment.js"),
+    ),
+    (
+        "/writes.js",
+        "text/javascript; charset=utf-8",
+        include_str!("../../assets/writes.js"),
     ),
     (
         "/dom.js",
@@ -44,8 +54,10 @@ const ASSETS: [(&str, &str, &str); 5] = [
 
 const INDEX: &str = include_str!("../../assets/index.html");
 
-pub(super) fn page_answer(title: &str) -> Answer {
-    let html = INDEX.replace("{{title}}", &escape(title));
+pub(super) fn page_answer(title: &str, allows_writes: bool) -> Answer {
+    let html = INDEX
+        .replace("{{title}}", &escape(title))
+        .replace("{{writes}}", if allows_writes { "true" } else { "false" });
     whole(StatusCode::OK, "text/html; charset=utf-8", html)
 }
 
@@ -54,7 +66,7 @@ pub(super) fn asset(path: &str) -> Option<Answer> {
     Some(whole(StatusCode::OK, kind, *text))
 }
 
-pub(super) fn text_answer(status: StatusCode, text: &'static str) -> Answer {
+pub(super) fn text_answer(status: StatusCode, text: impl Into<Bytes>) -> Answer {
     whole(status, "text/plain; charset=utf-8", text)
 }
 

@@ -72,6 +72,19 @@ impl Guard {
         values.any(|(found, value)| found == name && state.sessions.iter().any(|known| known == value))
     }
 
+    /// Lets only our own page change anything: browsers send an `Origin` with every POST, and no other site can send
+    /// JSON to us without asking first.
+    pub(super) fn check_write(&self, headers: &HeaderMap) -> Result<(), &'static str> {
+        if !headers.contains_key(header::ORIGIN) {
+            return Err("requests that change something must come from this page");
+        }
+        let kind = headers.get(header::CONTENT_TYPE);
+        match kind.is_some_and(|kind| kind == "application/json") {
+            true => Ok(()),
+            false => Err("requests that change something must be application/json"),
+        }
+    }
+
     pub(super) fn check_origin(&self, headers: &HeaderMap) -> Result<(), &'static str> {
         let text = |name| {
             headers
@@ -152,6 +165,20 @@ mod tests {
             (header::ORIGIN, "http://evil.example")
         ]));
         assert!(!check(&[(header::HOST, "localhost:7"), (header::ORIGIN, "null")]));
+    }
+
+    #[test]
+    fn only_the_page_itself_may_change_something() {
+        let guard = Guard::new(7).unwrap();
+        let check = |pairs: &[_]| guard.check_write(&headers(pairs)).is_ok();
+        let (origin, json) = (
+            (header::ORIGIN, "http://127.0.0.1:7"),
+            (header::CONTENT_TYPE, "application/json"),
+        );
+        assert!(check(&[origin.clone(), json.clone()]));
+        assert!(!check(&[json]), "a form or a link has no origin of ours");
+        assert!(!check(&[origin.clone()]));
+        assert!(!check(&[origin, (header::CONTENT_TYPE, "text/plain")]));
     }
 
     #[test]

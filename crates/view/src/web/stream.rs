@@ -17,8 +17,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::answer::{Answer, dressed};
-use super::{entries, kind_json};
-use crate::feed::Live;
+use super::{Shared, entries, kind_json};
 
 /// The least time between two messages: people do not read faster.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -30,17 +29,20 @@ const QUIET: Duration = Duration::from_secs(5);
 const MAX_ENTRIES: usize = 500;
 
 struct Stream {
-    live: Arc<Live>,
+    shared: Arc<Shared>,
     changes: watch::Receiver<u64>,
+    /// The board that was told of.
+    generation: u64,
     next: u64,
     sent: Option<Instant>,
 }
 
 /// The stream of a browser that has seen all entries before `after`.
-pub(super) fn events(live: Arc<Live>, after: u64) -> Answer {
+pub(super) fn events(shared: Arc<Shared>, after: u64) -> Answer {
     let state = Stream {
-        changes: live.changes(),
-        live,
+        changes: shared.live.changes(),
+        generation: shared.live.generation(),
+        shared,
         next: after,
         sent: None,
     };
@@ -72,12 +74,25 @@ impl Stream {
     }
 
     fn message(&mut self) -> Value {
-        let (kinds, unseen, next) = self.live.read(|board| {
-            let kinds: Vec<Value> = board.kinds().iter().map(kind_json).collect();
+        let generation = self.shared.live.generation();
+        let is_other = std::mem::replace(&mut self.generation, generation) != generation;
+        if is_other {
+            self.next = 0;
+        }
+        let (kinds, unseen, next) = self.shared.live.read(|board| {
+            let kinds: Vec<Value> = board
+                .kinds()
+                .iter()
+                .map(|kind| kind_json(kind, self.shared.now()))
+                .collect();
             (kinds, board.unseen(self.next, MAX_ENTRIES), board.next_sequence())
         });
         self.next = next;
         let entries: Vec<Value> = unseen.entries.iter().map(|entry| entries::json(entry)).collect();
-        json!({ "kinds": kinds, "entries": entries, "missed": unseen.missed, "next": next })
+        let recording = self.shared.recorded.as_ref().map(|recorded| recorded.span());
+        json!({
+            "kinds": kinds, "entries": entries, "missed": unseen.missed, "next": next,
+            "reset": is_other, "recording": recording,
+        })
     }
 }

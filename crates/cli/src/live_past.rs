@@ -1,0 +1,58 @@
+//! Objects of a live cluster and what it remembers of them, as they are typed: `deployment web`, `deployments`.
+
+use watchkeeper_meta::{Resource, Scope};
+use watchkeeper_recording::{Entry, LiveObjects};
+
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::selection::select;
+use crate::session::Session;
+
+/// A kind of the cluster, and perhaps one object of it.
+#[derive(Debug)]
+pub(crate) struct LivePast {
+    pub(crate) resource: Resource,
+    pub(crate) name: Option<String>,
+    objects: LiveObjects,
+}
+
+impl LivePast {
+    /// Finds out what the words mean in the cluster.
+    pub(crate) async fn find(cluster: &Cluster, words: &[String]) -> Result<Self, Failure> {
+        let mut selected = select(cluster, words).await?;
+        let (Some(one), true) = (selected.pop(), selected.is_empty()) else {
+            return Err(Failure::text(
+                "name one kind, or one object: deployment/web or deployment web",
+            ));
+        };
+        let name = match one.names.as_slice() {
+            [] => None,
+            [name] => Some(name.clone()),
+            _ => return Err(Failure::text("name one object: deployment/web or deployment web")),
+        };
+        let resource = one.resource.resource;
+        let is_everywhere = resource.scope == Scope::Cluster || (name.is_none() && !cluster.namespace_typed);
+        let namespace = if is_everywhere { "" } else { &cluster.namespace };
+        Ok(Self {
+            objects: LiveObjects::new(&cluster.client, &resource, namespace, name.as_deref()),
+            resource,
+            name,
+        })
+    }
+
+    /// What the cluster remembers, oldest first. Says where its memory begins.
+    pub(crate) async fn entries(&self, session: &mut Session) -> Result<Vec<Entry>, Failure> {
+        let past = self.objects.past().await.map_err(Failure::other)?;
+        if past.from > 1 {
+            session.err.line(format!(
+                "The cluster remembers nothing before version {}; `watchkeeper record` keeps all from now on.",
+                past.from
+            ));
+        }
+        Ok(past.entries)
+    }
+
+    pub(crate) fn objects(&self) -> &LiveObjects {
+        &self.objects
+    }
+}
