@@ -16,7 +16,7 @@ const MANAGER: &str = "watchkeeper-ui";
 
 /// A request to write.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Write {
     /// The stream of the object: `deployments.apps`.
     pub(super) kind: String,
