@@ -125,11 +125,33 @@ async fn kinds_and_changes() {
 
 #[tokio::test]
 async fn thirty_thousand_objects_are_shown_in_a_window() {
-    let expected = expect_test::expect![[r#""#]];
+    let expected = expect_test::expect![[r#"
+         test  1 objects of 2 kinds · 0.0 changes/s · 1 failing
+        ┌ Kinds ─────────────────────────┐┌ configmaps (30000) ────────────────────────────────────────────┐
+        │● configmaps                   1││NAMESPACE  NAME       DATA  CREATED                             │
+        │✖ pods                         0││team-0     map-00000  0     1s                                  │
+        │                                ││team-0     map-00003  3     1s                                  │
+        │                                ││team-0     map-00006  6     1s                                  │
+        └────────────────────────────────┘└────────────────────────────────────────────────────────────────┘
+         ? keys  / filter  Tab kinds  Enter open  e changes  p pause  q quit"#]];
     expected.assert_eq(&shown_of(OBJECTS, (100, 8), "").await);
-    let expected = expect_test::expect![[r#""#]];
+    let expected = expect_test::expect![[r#"
+         test  1 objects of 2 kinds · 0.0 changes/s
+        ┌ configmaps (30000) ──────────────────────┐
+        │NAMESPACE  NAME       DATA  CREATED       │
+        │team-2     map-29996  6     1s            │
+        │team-2     map-29999  9     1s            │
+        └──────────────────────────────────────────┘
+         ? keys  / filter  Tab kinds  Enter open  e"#]];
     expected.assert_eq(&shown_of(OBJECTS, (44, 7), "G").await);
-    let expected = expect_test::expect![[r#""#]];
+    let expected = expect_test::expect![[r#"
+         test  1 objects of 2 kinds · 0.0 changes/s · 1 failing
+        ┌ Kinds ─────────────────────────┐┌ configmaps (10) ───────────────────────────────────────────────────────────────────┐
+        │● configmaps                   1││NAMESPACE  NAME       DATA  CREATED                                                 │
+        │✖ pods                         0││team-0     map-12342  2     1s                                                      │
+        │                                ││team-0     map-12345  5     1s                                                      │
+        └────────────────────────────────┘└────────────────────────────────────────────────────────────────────────────────────┘
+        /P-1234▏"#]];
     expected.assert_eq(&shown_of(OBJECTS, (120, 7), "/P-1234").await);
 }
 

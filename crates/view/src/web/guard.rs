@@ -177,7 +177,7 @@ mod tests {
         );
         assert!(check(&[origin.clone(), json.clone()]));
         assert!(!check(&[json]), "a form or a link has no origin of ours");
-        assert!(!check(&[origin.clone()]));
+        assert!(!check(std::slice::from_ref(&origin)));
         assert!(!check(&[origin, (header::CONTENT_TYPE, "text/plain")]));
     }
 
