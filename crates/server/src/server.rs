@@ -419,12 +419,7 @@ impl Builder {
             pipes: waiting_pipes,
         };
         let serving = tokio::spawn(listener::run(sources, server.clone()));
-        // A replay writes nothing by itself: the first write would end what is played. The aggregated servers of the
-        // recorded cluster cannot be reached.
-        if !self.registry.is_replay {
-            let aggregation = aggregation_controller::run(server.clone(), address.is_some());
-            server.tasks.spawn(aggregation);
-        }
+        self.follow_aggregated(&server, address.is_some());
         Ok(Handle {
             server,
             serving: Some(serving),
@@ -434,6 +429,15 @@ impl Builder {
             shown_pem: self.shown_pem()?,
             admin_token,
         })
+    }
+
+    /// Follows aggregated API servers, except in a replay: it writes nothing by itself, because the first write ends
+    /// what is played, and the aggregated servers of the recorded cluster cannot be reached.
+    fn follow_aggregated(&self, server: &Arc<Shared>, has_port: bool) {
+        if !self.registry.is_replay {
+            let aggregation = aggregation_controller::run(server.clone(), has_port);
+            server.tasks.spawn(aggregation);
+        }
     }
 
     /// The keys of service account tokens; `None` if they are generated on first use.
