@@ -276,7 +276,7 @@ async fn a_diff_of_manifests_shows_what_an_apply_would_change() {
         &world,
         "diff",
         expect![[r#"
-            stderr: error: required argument(s) "from", "RECORDING" not set
+            stderr: error: required argument(s) "from", "RECORDING|KIND" not set
             exit 1
         "#]],
     )
