@@ -1,4 +1,4 @@
-//! Properties of any recording: no panic, and its state is what its entries lead to.
+//! Properties of any recording: no panic, and its state equals the result of its entries.
 //!
 //! `cargo +nightly fuzz run recording` searches for a violation; `cargo test -p watchkeeper-recording` runs the check
 //! over `fuzz/corpus/recording`, on any compiler. Bytes that are no recording are taken for the records of a block, so
@@ -35,7 +35,7 @@ fn objects(state: &State) -> Vec<String> {
     shown.collect()
 }
 
-/// A whole segment with one block of these records.
+/// A complete segment with one block of these records.
 fn segment_of(records: &[u8]) -> Vec<u8> {
     let mut block = [&[0; 8], &(records.len() as u32).to_le_bytes()[..]].concat();
     let mut deflate = flate2::write::DeflateEncoder::new(&mut block, flate2::Compression::fast());

@@ -1,19 +1,17 @@
-//! Recordings of a cluster: what was listed and watched, in a file that can be read as of any time.
+//! Recordings of a cluster: lists and watches in a file, from which the state at any time can be read.
 //!
 //! ```text
 //! client ─▶ Follow ─▶ Recorder ─▶ Writer ─▶ file ─▶ Recording ─▶ entries, state at a time, versions of an object
 //! ```
-//!
-//! In reading order: [`entry`](Entry) (what a recording tells), [`Recording`] (reads it), [`State`] (what there is at a
-//! moment), [`Writer`] (appends to it), [`Recorder`] (fills it from a cluster). On disk: `segments`, `frame`, `record`, `delta`.
-//!
-//! Questions people ask: [`changes`] (which fields differ), [`Update`] (those that matter, and who wrote them), and the
-//! versions of an object, the difference of two moments and when a condition came true, on [`Recording`].
-//!
-//! A cluster that is not recorded still remembers some minutes: [`LiveObjects`] answers the same questions from them.
-//!
-//! A recording is append-only. It says what it does not know: a [`Gap`] stands where events are missing. It never
-//! replays anything itself; that is the crate `watchkeeper-replay`.
+//! In reading order: [`entry`](Entry) (the content of a recording), [`Recording`] (reads it), [`State`] (the objects at
+//! a moment), [`Writer`] (appends to it), [`Recorder`] (fills it from a cluster). On disk: `segments`, `frame`,
+//! `record`, `delta`.
+//! Queries: [`changes`] (the fields that differ), [`Update`] (the relevant ones, and their authors), and on
+//! [`Recording`] the versions of an object, the difference between two moments, and the events at which a condition
+//! became true.
+//! A cluster that is not recorded still has some minutes of history: [`LiveObjects`] answers the same queries from it.
+//! A recording is append-only. Missing events are marked by a [`Gap`]. The crate `watchkeeper-replay` replays
+//! recordings.
 
 mod changes;
 mod delta;

@@ -1,8 +1,7 @@
-//! The past of a live cluster, as far as it remembers.
-//!
-//! A server keeps some minutes of history: it lists at an older version, and watches from it. In flow a client and
-//! which objects; out flow entries as a recording has them: the objects at the oldest version the server remembers,
-//! then every change after it. What was before is not known, and [`Past::from`] says where that is.
+//! The recent history of a live cluster.
+//! A server retains some minutes of history: it can list at an older version and watch from it. This module reads that
+//! history as the entries of a recording: the objects at the oldest retained version, then every later change.
+//! [`Past::from`] is that version; earlier history is unknown.
 //!
 //! ```text
 //! forgotten │ oldest version: a list │ then a watch from there     │ now: another list, to check against
@@ -24,33 +23,33 @@ use watchkeeper_wire::Object;
 use crate::entry::{Entry, Stream, What};
 use crate::search::{ObjectDiff, differences};
 
-/// A server sends what it remembers at once: after so long without an event there is no more.
+/// A server sends its history at once: after this long without an event it is complete.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// The most time for reading the past, however much there is.
+/// The timeout for reading the history.
 const WATCH_SECONDS: u64 = 60;
 
-/// Why the past of a cluster cannot be told.
+/// The error of reading the history of a cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum PastError {
     /// The cluster does not answer.
     #[error("cannot ask the cluster for its past")]
     Request(#[source] Box<Error>),
-    /// The cluster ends its answer with an error.
+    /// The cluster ended the watch with an error.
     #[error("the cluster ended the watch of its past: {}", .0.message)]
     Ended(Box<Status>),
     /// Versions must be numbers to search among them.
     #[error("the cluster's version {0:?} is not a number, so its past cannot be searched")]
     NotANumber(String),
-    /// The cluster remembers less than was asked for.
+    /// The requested version is no longer retained.
     #[error("the cluster does not remember version {asked}: its past begins at version {oldest}")]
     Forgotten {
-        /// The version that was asked for.
+        /// The requested version.
         asked: u64,
-        /// The oldest version it remembers.
+        /// The oldest retained version.
         oldest: u64,
     },
-    /// The list of now has what the watch did not tell.
+    /// The current list has changes that the watch did not deliver.
     #[error("the cluster did not tell all changes in time")]
     Incomplete,
 }
@@ -63,12 +62,12 @@ pub struct LiveObjects {
     fields: FieldSelector,
 }
 
-/// What a cluster remembers of some objects.
+/// The retained history of some objects.
 #[derive(Clone, Debug)]
 pub struct Past {
-    /// The objects at the oldest version, as listed; then every change. Their time is that of reading.
+    /// The objects at the oldest version, then every change. Their time is the time of reading.
     pub entries: Vec<Entry>,
-    /// The oldest version: the cluster tells nothing of what was before.
+    /// The oldest retained version.
     pub from: u64,
 }
 
@@ -92,14 +91,14 @@ impl LiveObjects {
         }
     }
 
-    /// All that the cluster remembers of them.
+    /// Reads the retained history.
     pub async fn past(&self) -> Result<Past, PastError> {
         let now = self.list(None).await?;
         let mut from = self.oldest(now.version).await?;
         loop {
             match self.since(from, &now).await {
                 Err(error) if error.is_expired() && from < now.version => {
-                    // Events are forgotten before lists: the second half is tried.
+                    // Events expire before lists: try the second half.
                     from += (now.version - from).div_ceil(2);
                 }
                 entries => {
@@ -134,7 +133,7 @@ impl LiveObjects {
         }
     }
 
-    /// The oldest version of which the server still has lists, by halving.
+    /// The oldest version at which the server can still list, by bisection.
     async fn oldest(&self, now: u64) -> Result<u64, PastError> {
         let (mut forgotten, mut remembered) = (0, now);
         while remembered - forgotten > 1 {
@@ -181,7 +180,7 @@ impl LiveObjects {
         })
     }
 
-    /// The objects at a version, and what happened up to now.
+    /// The objects at a version, and the changes up to now.
     async fn since(&self, from: u64, now: &Listed) -> Result<Vec<Entry>, PastError> {
         let before = self.list(Some(from)).await?;
         let mut reading = Reading::begin(self.stream.clone(), before);
@@ -208,7 +207,7 @@ impl LiveObjects {
         }
     }
 
-    /// True if one object was named: if it exists, its version says whether all of its changes were told.
+    /// True if a single object is requested. If it exists, its version shows whether all of its changes were delivered.
     fn is_one(&self) -> bool {
         !self.fields.to_string().is_empty()
     }
@@ -221,7 +220,7 @@ async fn next(watch: &mut WatchStream) -> Result<Option<WatchEvent>, PastError> 
     }
 }
 
-/// Entries that are being gathered.
+/// The entries read so far.
 struct Reading {
     stream: Arc<Stream>,
     held: BTreeMap<ObjectKey, Object>,
@@ -251,7 +250,7 @@ impl Reading {
         });
     }
 
-    /// Takes in an event; false if there is nothing more to come.
+    /// Adds an event; returns false at the end.
     fn take(&mut self, event: WatchEvent, now: u64) -> Result<bool, PastError> {
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
@@ -275,7 +274,8 @@ impl Reading {
         Ok(true)
     }
 
-    /// True if all objects of a list of now are held as they are there or later, and no other that is as old.
+    /// True if every object of the current list was reached at its version or a later one, and no deleted object is
+    /// left.
     fn has_reached(&self, now: &Listed) -> bool {
         let is_told = |(key, object): (&ObjectKey, &Object)| {
             let held = self.held.get(key);
@@ -312,7 +312,7 @@ fn request_failed(error: Error) -> PastError {
 }
 
 impl PastError {
-    /// True if the cluster has forgotten what was asked for.
+    /// True if the requested history has expired.
     pub fn is_expired(&self) -> bool {
         match self {
             Self::Request(error) => error.is_expired(),

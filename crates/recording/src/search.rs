@@ -1,4 +1,5 @@
-//! Questions about a recording: which versions an object had, what differs between two moments, when something came true.
+//! Queries on a recording: the versions of an object, the difference between two moments, and the events at which a
+//! condition became true.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -14,22 +15,22 @@ use crate::state::State;
 /// An object that differs between two moments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectDiff {
-    /// Of which resource.
+    /// The resource.
     pub resource: Resource,
-    /// Which object.
+    /// The object.
     pub key: ObjectKey,
     /// Its state at the first moment; `None` if it did not exist.
     pub old: Option<Object>,
-    /// Its state at the second one.
+    /// Its state at the second moment; `None` if it did not exist.
     pub new: Option<Object>,
 }
 
-/// When a recording begins and ends.
+/// The start and end of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Span {
-    /// The time of the first entry.
+    /// The first entry.
     pub first: Option<Entry>,
-    /// The time of the last one.
+    /// The last entry.
     pub last: Option<Entry>,
 }
 
@@ -45,7 +46,7 @@ impl Recording {
         Ok(span)
     }
 
-    /// The resources that were recorded, each once.
+    /// The recorded resources, without duplicates.
     pub fn resources(&self) -> Result<Vec<Resource>, RecordingError> {
         let (mut names, mut found) = (BTreeSet::new(), Vec::new());
         for entry in self.entries() {
@@ -59,13 +60,13 @@ impl Recording {
         Ok(found)
     }
 
-    /// The recorded resource that a word stands for: `pods`, `pod`, `po`, `deployments.apps`.
+    /// Finds a recorded resource by name: `pods`, `pod`, `po`, `deployments.apps`.
     pub fn resource(&self, word: &str) -> Result<Option<Resource>, RecordingError> {
         let recorded = self.resources()?;
         Ok(recorded.into_iter().find(|resource| is_called(resource, word)))
     }
 
-    /// Every version of an object, and the gaps in which there may be more. An object that several streams show is told
+    /// Every version of an object, and the gaps in which there may be more. An object of several streams is listed
     /// once.
     pub fn versions(&self, resource: &Resource, key: &ObjectKey) -> Result<Vec<Entry>, RecordingError> {
         let (mut seen, mut found) = (HashSet::new(), Vec::new());
@@ -77,7 +78,7 @@ impl Recording {
             }
             let is_wanted = match entry.key() {
                 Some(other) => other == *key,
-                // Other streams show other objects.
+                // Streams that have not shown the object do not concern it.
                 None => is_known && matches!(entry.what, What::Gap(_) | What::Ended(_)),
             };
             if !is_wanted {
@@ -98,7 +99,7 @@ impl Recording {
         Ok(diff(&old, &new))
     }
 
-    /// The events at which a condition became true for an object: it holds after the event, and did not before.
+    /// The entries at which a condition became true for an object: it holds after the entry, and did not before.
     pub fn became(
         &self,
         resource: &Resource,
@@ -156,7 +157,7 @@ fn diff(old: &State, new: &State) -> Vec<ObjectDiff> {
     found
 }
 
-/// The objects of one resource that differ, in the order of their keys.
+/// The objects of one resource that differ, sorted by key.
 pub(crate) fn differences(
     resource: &Resource,
     before: &BTreeMap<ObjectKey, &Object>,
@@ -175,7 +176,7 @@ pub(crate) fn differences(
     keys.into_iter().filter(differ).map(diff).collect()
 }
 
-/// True if people call a resource so. Short names are those of built-in kinds.
+/// True if a name refers to a resource. Short names are those of built-in kinds.
 fn is_called(resource: &Resource, word: &str) -> bool {
     let word = word.to_ascii_lowercase();
     let (name, group) = match word.split_once('.') {

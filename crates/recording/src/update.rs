@@ -1,4 +1,4 @@
-//! One update as people want to see it: the fields that matter, how many do not, and who made it.
+//! One update for display: the relevant fields, the irrelevant ones, and the authors.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -12,30 +12,30 @@ use crate::changes::{Change, PathStep, changes};
 pub struct Update {
     /// The fields that changed.
     pub changes: Vec<Change>,
-    /// The fields that changed and tell nothing: versions, managed fields, heartbeats.
+    /// Irrelevant changes: versions, managed fields, heartbeats.
     pub folded: Vec<Change>,
-    /// Who wrote, as far as managed fields tell.
+    /// The authors, according to managed fields.
     pub authors: Vec<Author>,
 }
 
-/// A field manager that has written.
+/// A field manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Author {
-    /// What it calls itself: by default the beginning of its user agent.
+    /// Its name: by default the start of the user agent.
     pub manager: String,
     /// `Apply` or `Update`.
     pub operation: String,
     /// `status` and the like; empty for the object itself.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub subresource: String,
-    /// When, in whole seconds; empty if it is not known.
+    /// The time in whole seconds; empty if unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub time: String,
 }
 
 impl Update {
-    /// The difference between two states; an object that is new has no earlier one.
+    /// The difference between two states; a new object has no old state.
     pub fn between(old: Option<&Object>, new: &Object) -> Result<Self, WireError> {
         let new_value = new.to_value()?;
         let Some(old) = old else {
@@ -52,7 +52,7 @@ impl Update {
         ))
     }
 
-    /// The difference between two states of an object of a kind.
+    /// The difference between two states of an object, as JSON.
     pub fn between_values(kind: &GroupVersionKind, old: &Value, new: &Value) -> Self {
         let found = changes(kind, old, new);
         // A list states the type of its items once, an event each time.
@@ -68,18 +68,18 @@ impl Update {
         }
     }
 
-    /// Unfolds what is folded.
+    /// Treats all changes as relevant.
     pub fn unfold(&mut self) {
         self.changes.append(&mut self.folded);
     }
 }
 
 impl Author {
-    /// The author of the newest entry in an object's managed fields: who wrote last, as far as one state alone tells.
-    /// [`Update::between`] knows more, but needs the managed fields of the state before.
+    /// The author of the newest entry in an object's managed fields. [`Update::between`] is more precise, but needs the
+    /// managed fields of the previous state.
     pub fn latest(object: &Object) -> Option<Self> {
         let value = object.to_value().ok()?;
-        // Times are RFC 3339 in UTC, so they sort as text. Of two with the same time the later one in the list counts.
+        // Times are RFC 3339 in UTC, so they sort as text. Of two equal times the later entry counts.
         let newest = entries(&value)
             .iter()
             .max_by_key(|entry| entry["time"].as_str())?;
@@ -87,7 +87,7 @@ impl Author {
     }
 }
 
-/// True for fields that change with every write or by the clock alone.
+/// True for fields that change with every write, or with time.
 fn is_noise(change: &Change) -> bool {
     let path = &change.path;
     path.starts_with(&["metadata", "managedFields"])
@@ -96,8 +96,8 @@ fn is_noise(change: &Change) -> bool {
         || matches!(path.last_field(), "lastHeartbeatTime" | "lastProbeTime")
 }
 
-/// Who wrote `new`: the managers that are new or have a new time. Times have whole seconds, so the managers of fields
-/// that changed and belong to none of these have written as well.
+/// The authors of `new`: the managers with a new entry or a new time. Times have whole seconds, so managers of changed
+/// fields that none of these own count as well.
 fn authors(old: &Value, new: &Value, changes: &[Change]) -> Vec<Author> {
     let (before, now) = (entries(old), entries(new));
     // A manager that loses a field to another keeps its time.
@@ -141,7 +141,7 @@ fn author(entry: &Value) -> Author {
     }
 }
 
-/// True if a set of fields has the field that changed, or a part it belongs to.
+/// True if a field set contains the changed field or one of its parents.
 fn owns(fields: &Value, change: &Change) -> bool {
     let mut set = fields;
     for step in change.path.steps() {

@@ -1,7 +1,6 @@
-//! From entries, which are in the order in which the recorder heard of them, to changes in the order of versions.
-//!
-//! Streams begin with lists at different versions. The history is complete from the latest of these on, the *floor*;
-//! whatever happened before is the state there. Of a gap, the differences are told that the recorder found afterwards.
+//! Sorts the entries of a recording, which are in the order of reception, into changes in the order of versions.
+//! Streams start with lists at different versions. The history is complete from the latest of these on, the *floor*;
+//! earlier changes are part of the state there. A gap is replayed as the differences that the recorder found after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
@@ -14,36 +13,36 @@ use watchkeeper_storage::{ImportedChange, Key, Revision, Snapshot};
 
 use crate::{LoadOptions, ReplayError};
 
-/// What is completed has been there for ever.
+/// The revision of added objects that were not recorded.
 const BEFORE_ALL: Revision = Revision::new(1);
 
-/// Bytes that a held version takes besides its key and its value: the change itself, its place in the history and in
-/// the maps of this file.
+/// The overhead of a version in memory besides its key and value: the change itself, and its entries in the history and
+/// in the maps of this file.
 const OVERHEAD: usize = 256;
 
 /// All changes of a recording.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// In the order of their revisions.
+    /// Sorted by revision.
     pub(crate) changes: Vec<ImportedChange>,
-    /// The first version that is recorded.
+    /// The first recorded version.
     pub(crate) first: u64,
-    /// The version from which on nothing is missing but for gaps.
+    /// The version from which the history is complete, except for gaps.
     pub(crate) floor: u64,
-    /// What this server does not have.
+    /// The kinds that this server does not have, with the number of dropped versions.
     pub(crate) left_out: BTreeMap<String, usize>,
-    /// When which version was reached, in order.
+    /// The times at which versions were reached, in order.
     reached: Vec<(Time, u64)>,
-    /// The prefixes of resources that were recorded as a whole.
+    /// The key prefixes of completely recorded resources.
     whole: BTreeSet<String>,
     namespaces: BTreeSet<String>,
-    /// The keys that streams hold, for streams that end.
+    /// The keys of each stream, for streams that end.
     held: BTreeMap<std::sync::Arc<str>, BTreeSet<Key>>,
-    /// The streams that have not said for the first time that they are complete.
+    /// The streams whose first list is not complete yet.
     listing: BTreeSet<std::sync::Arc<str>>,
-    /// True once all streams of the beginning are complete.
+    /// True once the first list of every initial stream is complete.
     is_begun: bool,
-    /// What the changes take in memory.
+    /// The memory used by the changes.
     bytes: usize,
 }
 
@@ -90,7 +89,8 @@ impl History {
             let latest = self.latest().max(revision);
             self.reached.push((entry.time, latest));
         }
-        // Only objects take memory; what streams tell of themselves says where the history is complete.
+        // Later objects are not stored, but later stream entries are read: they determine where the history is
+        // complete.
         if end.is_before(entry) {
             return Ok(());
         }
@@ -107,7 +107,8 @@ impl History {
         self.reached.last().map_or(0, |(_, revision)| *revision)
     }
 
-    /// A stream is complete for the first time. One that began when others were complete has nothing before.
+    /// Handles the first complete list of a stream. A stream that started after the others were complete has no earlier
+    /// history.
     fn synced(&mut self, entry: &Entry) {
         let is_first = self.listing.remove(&entry.stream.name);
         let Some(revision) = entry.revision.filter(|_| is_first) else {
@@ -155,7 +156,7 @@ impl History {
         Ok(())
     }
 
-    /// The objects of a stream that ended are gone, as far as anybody knows.
+    /// Deletes the objects of a stream that ended: their state is unknown.
     fn end(&mut self, entry: &Entry) {
         let revision = Revision::new(self.latest());
         let held = self.held.remove(&entry.stream.name).unwrap_or_default();
@@ -167,7 +168,8 @@ impl History {
         }));
     }
 
-    /// Adds what a cluster has and the recording does not: kinds that were not recorded, and the namespaces of objects.
+    /// Adds objects that are missing in the recording: the initial objects of kinds that were not recorded, and the
+    /// namespaces of recorded objects.
     pub(crate) fn complete(&mut self, bare: &Snapshot) -> Result<(), ReplayError> {
         let known: BTreeSet<Key> = self.changes.iter().map(|change| change.key.clone()).collect();
         let namespaces = Resource::cluster("", "v1", "Namespace", "namespaces");
@@ -191,11 +193,11 @@ impl History {
         Ok(())
     }
 
-    /// The version that was reached at a moment.
+    /// The version at a moment.
     pub(crate) fn revision_at(&self, moment: &Moment) -> u64 {
         match moment {
             Moment::Revision(revision) => *revision,
-            // A list that was interrupted has objects and no version.
+            // An interrupted list has objects but no version.
             Moment::End => {
                 let last = self.changes.last().map_or(0, |change| change.revision.get());
                 self.latest().max(last)
@@ -219,14 +221,13 @@ impl History {
     }
 }
 
-/// What must be held to begin at one moment and to play up to another: all up to `until`, unless both are of one sort
-/// and `at` is the later one.
+/// The moment up to which changes must be in memory: `until`, unless both are comparable and `at` is later.
 fn later(at: &Moment, until: &Moment) -> Moment {
     match (at, until) {
         (Moment::Time(at), Moment::Time(until)) => Moment::Time(*at.max(until)),
         (Moment::Revision(at), Moment::Revision(until)) => Moment::Revision(*at.max(until)),
         (Moment::End, _) | (_, Moment::End) => Moment::End,
-        // A time and a version cannot be compared before the recording was read.
+        // A time and a version are not comparable before the recording is read.
         _ => Moment::End,
     }
 }

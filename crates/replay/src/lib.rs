@@ -1,17 +1,13 @@
-//! An API server whose past is a recording.
+//! An API server whose history is a recording.
 //!
 //! ```text
 //! recording ─▶ history (changes in the order of versions) ─▶ Replay ─▶ server: lists, watches, writes
 //!                                                            └ the rest, played at any speed
 //! ```
-//!
-//! Clients list and watch with the original resourceVersions, uids and times. The server can be written to: new writes
-//! get later versions, and from the first one on the cluster has a history of its own, so the rest of the recording is
-//! not played into it.
-//!
-//! What the recording does not have is completed: kinds that were not recorded are as in a new cluster, and the
-//! namespaces of recorded objects exist. All recorded versions are in memory, up to a
-//! [limit](LoadOptions::max_bytes).
+//! Clients list and watch with the original resourceVersions, uids and times. The server is writable: new writes get
+//! later versions. After the first one the cluster has its own history, and the rest of the recording is not played.
+//! Missing objects are added: kinds that were not recorded are as in a new cluster, and the namespaces of recorded
+//! objects exist. All recorded versions are in memory, up to a [limit](LoadOptions::max_bytes).
 
 mod history;
 mod play;
@@ -29,7 +25,7 @@ use crate::history::History;
 
 pub use play::{Played, Player, Speed};
 
-/// Why a recording cannot be replayed.
+/// The error of a replay.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The recording cannot be read.
@@ -38,21 +34,21 @@ pub enum ReplayError {
     /// An object cannot be stored.
     #[error("an object of the recording cannot be replayed")]
     Object(#[from] ImportError),
-    /// An object cannot be read.
+    /// An object cannot be decoded.
     #[error("an object of the recording cannot be read")]
     Wire(#[from] watchkeeper_wire::WireError),
-    /// The server does not start.
+    /// The server cannot start.
     #[error("the server cannot start")]
     Start(#[from] StartError),
-    /// The recording begins later.
+    /// The requested moment is before the recording.
     #[error("{asked} is before the recording, which is complete from version {from} on")]
     TooEarly {
-        /// What was asked for.
+        /// The requested moment.
         asked: String,
-        /// Where the recording begins.
+        /// The version from which the recording is complete.
         from: u64,
     },
-    /// The recording has too many versions.
+    /// The recorded versions exceed the memory limit.
     #[error(
         "the recorded versions need more than the limit of {} MiB of memory: raise the limit, replay up to an earlier \
          moment, or record fewer kinds", limit >> 20
@@ -63,12 +59,12 @@ pub enum ReplayError {
     },
 }
 
-/// Which part of a recording is replayed, and what it may take.
+/// The options of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadOptions {
-    /// The server begins here; at the end by default.
+    /// The state that the server starts with; the end by default.
     pub at: Moment,
-    /// What is played ends here. Nothing later is held in memory.
+    /// The end of the replay. Later versions are not loaded.
     pub until: Moment,
     /// Upper bound on the recorded versions held in memory, in bytes. 1 GiB by default.
     pub max_bytes: usize,
@@ -84,11 +80,11 @@ impl Default for LoadOptions {
     }
 }
 
-/// A recording that is ready to be served as of a moment.
+/// A recording that can be served from a moment on.
 #[derive(Debug)]
 pub struct Replay {
     snapshot: Snapshot,
-    /// The changes after the moment.
+    /// The later changes.
     rest: Vec<ImportedChange>,
     /// The time of the moment.
     time: Time,
@@ -96,7 +92,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Reads a recording up to a moment: there the server begins.
+    /// Reads a recording and prepares a server at a moment.
     pub async fn load(recording: &Recording, options: &LoadOptions) -> Result<Self, ReplayError> {
         let (bare, at) = (bare_cluster().await?, &options.at);
         let mut history = History::read(recording, options)?;
@@ -123,38 +119,38 @@ impl Replay {
         })
     }
 
-    /// Begins to describe the server.
+    /// A builder for the server.
     pub fn server(&self) -> Builder {
         Server::builder().replay_of(&self.snapshot)
     }
 
-    /// What the server begins with.
+    /// The initial state of the server.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// The version of the cluster where the server begins.
+    /// The initial version of the server.
     pub fn revision(&self) -> u64 {
         self.snapshot.revision().get()
     }
 
-    /// The time of the recording where the server begins.
+    /// The recorded time of the initial state.
     pub fn time(&self) -> Time {
         self.time
     }
 
-    /// The kinds that this server does not have, and how many of their versions are left out.
+    /// The kinds that this server does not have, with the number of dropped versions.
     pub fn left_out(&self) -> &BTreeMap<String, usize> {
         &self.left_out
     }
 
-    /// What comes after the beginning, to be played into the server.
+    /// The later changes, to be played into the server.
     pub fn player(self) -> Player {
         Player::new(self.rest, self.time)
     }
 }
 
-/// How many changes there are up to a moment.
+/// The number of changes up to a moment.
 fn count_until(changes: &[ImportedChange], until: &Moment) -> usize {
     match until {
         Moment::End => changes.len(),
@@ -167,7 +163,7 @@ fn count_until(changes: &[ImportedChange], until: &Moment) -> usize {
     }
 }
 
-/// What every cluster has.
+/// The state of a new cluster.
 async fn bare_cluster() -> Result<Snapshot, ReplayError> {
     let server = Server::builder().in_memory().start().await?;
     let snapshot = server.registry().store().snapshot();

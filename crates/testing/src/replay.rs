@@ -1,4 +1,4 @@
-//! A cluster whose past is a recording: an incident becomes a test.
+//! A cluster whose history is a recording: turns an incident into a test.
 //!
 //! ```no_run
 //! use watchkeeper_testing::TestCluster;
@@ -30,16 +30,16 @@ use crate::{TestCluster, TestClusterError};
 pub use watchkeeper_recording::Moment;
 pub use watchkeeper_replay::{Played, Speed};
 
-/// Which part of a recording is replayed.
+/// The options of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayOptions {
-    /// The cluster begins here; at the end by default.
+    /// The initial state of the cluster; the end of the recording by default.
     pub at: Moment,
-    /// What is played ends here.
+    /// The end of the replay.
     pub until: Moment,
     /// Upper bound on the recorded versions held in memory, in bytes. 1 GiB by default.
     pub max_bytes: usize,
-    /// Time is virtual, as with [`TestOptions::paused`](crate::TestOptions::paused). Yes by default.
+    /// Pauses time, as with [`TestOptions::paused`](crate::TestOptions::paused). True by default.
     pub paused: bool,
 }
 
@@ -55,8 +55,8 @@ impl Default for ReplayOptions {
 }
 
 impl TestCluster {
-    /// A cluster whose past is a recording, with its original versions, uids and times, and whose clock shows the time of
-    /// the recording. It can be written to: that is where its own history begins.
+    /// Starts a cluster from a recording, with the original versions, uids and times, and with the recorded time of
+    /// day. It is writable; its own history starts with the first write.
     pub fn replay(
         path: impl Into<PathBuf>,
         options: ReplayOptions,
@@ -83,8 +83,8 @@ impl TestCluster {
         })
     }
 
-    /// Plays the rest of the recording, at a speed. Returns [`Played::Forked`] once anybody has written to the cluster:
-    /// what was recorded after that did not happen here. A cluster that replays nothing has nothing to play.
+    /// Plays the rest of the recording at a speed. Returns [`Played::Forked`] once the cluster was written to: later
+    /// recorded changes did not happen here. Does nothing for a cluster without a recording.
     pub fn play(&self, speed: Speed) -> BoxFuture<'_, Result<Played, TestClusterError>> {
         Box::pin(async move {
             match &mut *self.player.lock().await {

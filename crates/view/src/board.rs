@@ -1,11 +1,9 @@
-//! What is being watched, as plain data.
-//!
-//! In flow the events of a follower, one stream per kind; out flow views: kinds with counts and rates, objects, the log.
-//! Until a stream is first synced, `ADDED` describes what was there before anybody looked: it fills the board and is not
-//! logged. From then on every event is logged, those found by comparison after a restart included.
-//!
-//! The log is a ring, bounded by entries and by the bytes of the object states it keeps alive. A reader that asks for
-//! entries it has missed is told how many are gone.
+//! The watched state, as plain data.
+//! It receives the events of a follower, one stream per kind, and provides views: kinds with counts and rates, objects,
+//! the log. Until a stream is first synced, `ADDED` is an existing object: it is added to the board and not logged.
+//! Later events are logged, including those found by comparison after a restart.
+//! The log is a ring, bounded by entries and by the bytes of the object states it retains. A reader that asks for
+//! dropped entries gets their number.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,13 +17,13 @@ use watchkeeper_wire::{Object, ObjectOptions};
 
 use crate::rate::Rate;
 
-/// Entries the log keeps. At 100 events a second, this is the last minute and a half.
+/// The largest number of log entries. At 100 events a second, this is the last minute and a half.
 pub const MAX_ENTRIES: usize = 10_000;
 
-/// Bytes of object states the log keeps alive, besides those that are still current.
+/// The largest size of the object states that only the log retains.
 pub const MAX_LOG_BYTES: usize = 32 << 20;
 
-/// Everything that is being watched.
+/// The watched state of a cluster.
 #[derive(Debug, Default)]
 pub struct Board {
     kinds: Vec<KindBoard>,
@@ -33,7 +31,7 @@ pub struct Board {
     log_bytes: usize,
     /// The sequence number of the next entry.
     next: u64,
-    /// Counts every change to anything, so that readers can tell whether to look again.
+    /// Incremented by every change, so that readers can detect changes.
     revision: u64,
 }
 
@@ -42,9 +40,9 @@ pub struct Board {
 pub struct KindBoard {
     /// The name of its stream: `deployments.apps`.
     pub name: Arc<str>,
-    /// What is watched.
+    /// The watched resource.
     pub resource: Resource,
-    /// How the stream is doing.
+    /// The state of the stream.
     pub state: StreamState,
     objects: BTreeMap<ObjectKey, Object>,
     rate: Rate,
@@ -53,44 +51,44 @@ pub struct KindBoard {
     has_synced: bool,
 }
 
-/// How a stream is doing.
+/// The state of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamState {
     /// The first list, or one after a restart, is being read.
     Syncing,
-    /// All that happens is seen.
+    /// Events are received.
     Live,
-    /// The last attempt failed; it is tried again. The objects shown are those last seen.
+    /// The last attempt failed and is retried. The objects are those last seen.
     Failing {
-        /// Why, as the server or the connection said it.
+        /// The error.
         reason: String,
     },
 }
 
-/// Something that happened.
+/// A log entry.
 #[derive(Debug)]
 pub struct Entry {
     /// Counts up by one; the first entry is 0.
     pub sequence: u64,
-    /// When it was received.
+    /// The time of reception.
     pub at: Timestamp,
     /// The stream.
     pub stream: Arc<str>,
-    /// What.
+    /// The content.
     pub what: Happening,
 }
 
 /// The kinds of log entries.
 #[derive(Debug)]
 pub enum Happening {
-    /// An object came, changed or went.
+    /// An object was added, modified or deleted.
     Change(Change),
-    /// A stream lost its version and began anew with a list. What it missed follows as changes.
+    /// A stream's version expired and it listed again. Missed events follow as changes.
     Restarted {
         /// Why.
         reason: String,
     },
-    /// A stream failed and is tried again.
+    /// A stream failed and is retried.
     Failed {
         /// Why.
         reason: String,
@@ -102,24 +100,24 @@ pub enum Happening {
 pub struct Change {
     /// `ADDED`, `MODIFIED` or `DELETED`.
     pub event: &'static str,
-    /// Which object.
+    /// The object.
     pub key: ObjectKey,
     /// Its uid.
     pub uid: Box<str>,
     /// The version after the change.
     pub version: Box<str>,
-    /// Who wrote last, if managed fields tell: `kubectl (Apply)`.
+    /// The last author, from managed fields: `kubectl (Apply)`.
     pub who: Option<Box<str>>,
-    /// The state before; `None` for an object that is new or was not held.
+    /// The previous state; `None` for an object that is new or was unknown.
     pub old: Option<Object>,
-    /// The state after; for a delete the last state, if it was seen.
+    /// The new state; for a delete the last state, if it was seen.
     pub new: Option<Object>,
     /// True for a delete that was found by comparison with a later list.
     pub inferred: bool,
 }
 
 impl Change {
-    /// The fields that an update changed. Empty for objects that came or went.
+    /// The changed fields of an update. Empty for added and deleted objects.
     pub fn update(&self) -> Update {
         match (&self.old, &self.new) {
             (Some(old), Some(new)) if self.event == "MODIFIED" => {
@@ -135,18 +133,18 @@ impl Change {
     }
 }
 
-/// What a reader of the log has not seen yet.
+/// The log entries that a reader has not seen.
 #[derive(Debug, Default)]
 pub struct Unseen {
     /// Oldest first.
     pub entries: Vec<Arc<Entry>>,
-    /// How many between those seen before and these are gone.
+    /// The number of dropped entries before these.
     pub missed: u64,
 }
 
 /// Feeding.
 impl Board {
-    /// Adds a kind, which is syncing. Returns its number.
+    /// Adds a kind in the state `Syncing`. Returns its index.
     pub fn add(&mut self, name: Arc<str>, resource: Resource) -> usize {
         self.revision += 1;
         self.kinds.push(KindBoard {
@@ -161,13 +159,13 @@ impl Board {
         self.kinds.len() - 1
     }
 
-    /// Removes the objects of a kind that is no longer served. The kind stays, so that numbers stay.
+    /// Removes the objects of a kind that is no longer served. The kind stays, so that indexes stay valid.
     pub fn retire(&mut self, kind: usize, reason: &str, now: Timestamp) {
         self.kinds[kind].objects.clear();
         self.fail(kind, reason, now);
     }
 
-    /// Takes in an event of a stream.
+    /// Applies an event of a stream.
     pub fn note(&mut self, kind: usize, event: &FollowEvent, now: Timestamp) {
         self.revision += 1;
         match event {
@@ -201,7 +199,7 @@ impl Board {
         }
     }
 
-    /// Takes in a failure of a stream. The same failure again is not logged again.
+    /// Records a failure of a stream. A repeated failure is not logged again.
     pub fn fail(&mut self, kind: usize, reason: &str, now: Timestamp) {
         let state = StreamState::Failing {
             reason: reason.to_owned(),
@@ -214,7 +212,7 @@ impl Board {
         }
     }
 
-    /// Logs something that went wrong with one object. The stream goes on.
+    /// Logs a failure of one object. The stream continues.
     pub fn remark(&mut self, kind: usize, reason: &str, now: Timestamp) {
         self.revision += 1;
         let reason = reason.to_owned();
@@ -281,7 +279,7 @@ impl Board {
         self.kinds.iter().find(|kind| &*kind.name == name)
     }
 
-    /// Grows with every change to anything.
+    /// Increases with every change.
     pub fn revision(&self) -> u64 {
         self.revision
     }
@@ -302,7 +300,7 @@ impl Board {
         }
     }
 
-    /// The logged changes of one object, oldest first. `uid` tells objects of the same name apart.
+    /// The logged changes of one object, oldest first. `uid` distinguishes objects of the same name.
     pub fn history(&self, stream: &str, key: &ObjectKey) -> Vec<Arc<Entry>> {
         let is_about = |entry: &&Arc<Entry>| {
             &*entry.stream == stream && matches!(&entry.what, Happening::Change(change) if change.key == *key)
@@ -341,7 +339,7 @@ fn slim(object: &Object) -> Object {
     copy.unwrap_or_else(|_| object.clone())
 }
 
-/// The state of an object as people read it, without `managedFields`.
+/// The state of an object for display, without `managedFields`.
 pub fn readable(object: &Object) -> Value {
     object.to_value().unwrap_or_default()
 }

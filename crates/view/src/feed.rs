@@ -1,7 +1,6 @@
-//! From a cluster to a board.
-//!
-//! One stream per kind, all in one task. Discovery is asked again every [`REDISCOVER_EVERY`], so kinds that are installed
-//! later join and kinds that are removed say so.
+//! Follows a cluster into a board.
+//! One stream per kind, all in one task. Discovery is repeated every [`REDISCOVER_EVERY`] to add new kinds and retire
+//! removed ones.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,10 +18,10 @@ use watchkeeper_runtime::watcher::{Config, Failure};
 
 use crate::board::Board;
 
-/// How often the server is asked for kinds that have come or gone.
+/// The interval of discovery.
 pub const REDISCOVER_EVERY: Duration = Duration::from_secs(30);
 
-/// A board that is fed by somebody else, and word of its changes.
+/// A shared board with change notification.
 #[derive(Debug)]
 pub struct Live {
     board: Mutex<Board>,
@@ -41,28 +40,28 @@ impl Default for Live {
 }
 
 impl Live {
-    /// Shows another board from now on. Readers of the log begin anew.
+    /// Replaces the board. Readers of the log start over.
     pub fn replace(&self, board: Board) {
         self.generation.fetch_add(1, Ordering::AcqRel);
         self.update(|shown| *shown = board);
     }
 
-    /// Counts the boards that were shown before this one.
+    /// The number of boards before this one.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Looks at the board. Feeding waits meanwhile: copy what takes long.
+    /// Reads the board. Updates wait meanwhile, so copy data for longer work.
     pub fn read<R>(&self, look: impl FnOnce(&Board) -> R) -> R {
         look(&self.board.lock())
     }
 
-    /// Tells the board's revision after changes. Several changes may be told as one.
+    /// Notifies of the board's revision after changes. Several changes may be combined.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
-    /// Changes the board and tells readers.
+    /// Changes the board and notifies readers.
     pub fn update<R>(&self, change: impl FnOnce(&mut Board) -> R) -> R {
         let mut board = self.board.lock();
         let result = change(&mut board);
@@ -73,10 +72,10 @@ impl Live {
     }
 }
 
-/// What to follow.
+/// The selection of objects to follow.
 #[derive(Clone, Debug, Default)]
 pub struct FeedOptions {
-    /// Only these kinds. If empty: every kind that can be listed and watched, but for Secrets.
+    /// The kinds; if empty, every kind that can be listed and watched, except Secrets.
     pub kinds: Vec<Resource>,
     /// Only this namespace, and no cluster-scoped kinds.
     pub namespace: Option<String>,
@@ -84,7 +83,7 @@ pub struct FeedOptions {
     pub labels: LabelSelector,
     /// Only objects with these fields.
     pub fields: FieldSelector,
-    /// Also Secrets, where all kinds are followed.
+    /// Includes Secrets if all kinds are followed.
     pub secrets: bool,
 }
 
@@ -96,13 +95,13 @@ pub struct Feed {
     discovery: DiscoveryClient,
     options: FeedOptions,
     follow: Follow,
-    /// The board's number of each stream.
+    /// The board's index of each stream.
     numbers: HashMap<Arc<str>, usize>,
     retired: BTreeSet<Arc<str>>,
 }
 
 impl Feed {
-    /// Asks the server what it serves. Objects come once it [runs](Self::run).
+    /// Runs discovery. Objects are followed by [`run`](Self::run).
     pub async fn new(client: Client, options: FeedOptions) -> Result<Self, Error> {
         let mut feed = Self {
             live: Arc::default(),
@@ -134,7 +133,7 @@ impl Feed {
             tokio::select! {
                 followed = self.follow.next() => match followed {
                     Ok(Some(followed)) => self.note(&followed),
-                    // Every stream has ended for good: the kinds' states say why. Others may come.
+                    // Every stream has ended for good, with the reason in its state. New kinds may appear.
                     Ok(None) => { again.tick().await; self.rediscover().await; }
                     Err(error) => {
                         tracing::error!(%error, "the view has ended");
@@ -152,7 +151,7 @@ impl Feed {
         };
         self.live.update(|board| match &followed.what {
             Ok(event) => board.note(number, event, now()),
-            // One object that cannot be read stops nothing.
+            // An undecodable object does not stop the stream.
             Err(failure) if failure.unread().is_some() => board.remark(number, &text(failure), now()),
             Err(failure) => board.fail(number, &text(failure), now()),
         });
@@ -172,7 +171,7 @@ impl Feed {
             .watchable_resources()
             .filter(|resource| self.is_wanted(resource));
         let wanted: Vec<Resource> = wanted.cloned().collect();
-        // A group that does not answer has not lost its kinds.
+        // The kinds of a group that does not answer are not removed.
         if found.failures.is_empty() {
             self.retire_all_but(&wanted);
         }
@@ -182,7 +181,7 @@ impl Feed {
         Ok(())
     }
 
-    /// True for a kind that is followed if nobody names any.
+    /// True for a kind that is followed by default.
     fn is_wanted(&self, resource: &Resource) -> bool {
         let is_secrets = resource.group.is_empty() && resource.plural == "secrets";
         let is_in_scope = self.options.namespace.is_none() || resource.scope == Scope::Namespaced;
@@ -209,7 +208,7 @@ impl Feed {
             .live
             .update(|board| board.add(name.clone(), resource.clone()));
         self.numbers.insert(name.clone(), number);
-        // Managed fields tell who has written; the board keeps the rest only.
+        // Managed fields have the authors; the board stores objects without them.
         let mut api = self.client.dynamic(resource).keep_managed_fields();
         api = match &self.options.namespace {
             Some(namespace) => api.namespace(namespace),
@@ -221,7 +220,7 @@ impl Feed {
     }
 }
 
-/// `deployments.apps`: what people call a kind where several groups may have one of that name.
+/// `deployments.apps`: the name of a kind with its group.
 fn stream_name(resource: &Resource) -> Arc<str> {
     resource
         .group_version_resource()
@@ -230,7 +229,7 @@ fn stream_name(resource: &Resource) -> Arc<str> {
         .into()
 }
 
-/// The whole chain of causes.
+/// The error with its causes.
 fn text(failure: &Failure) -> String {
     let mut text = failure.to_string();
     let mut cause = std::error::Error::source(failure);
@@ -241,7 +240,7 @@ fn text(failure: &Failure) -> String {
     text
 }
 
-/// The wall clock, as far as a test has moved it.
+/// The wall clock, which a test can control.
 pub(crate) fn now() -> Timestamp {
     Timestamp::try_from(watchkeeper_clock::now()).unwrap_or_default()
 }

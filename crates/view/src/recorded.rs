@@ -1,7 +1,6 @@
-//! A recording on the board, as of any moment.
-//!
-//! In flow the entries of a recording up to a moment; out flows a board as it would have been then: objects, and a log
-//! with the recorded times. Going to another moment reads the recording again from its beginning.
+//! Shows a recording on a board, at any moment.
+//! The board has the objects at a moment, and a log with the recorded times up to it. Going to another moment reads the
+//! recording again from its start.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use watchkeeper_runtime::follow::{FollowEvent, Gone, Restart};
 use crate::board::Board;
 use crate::feed::Live;
 
-/// A recording, and the moment that is shown.
+/// A recording and the current moment.
 #[derive(Debug)]
 pub struct RecordedView {
     recording: Recording,
@@ -25,25 +24,25 @@ pub struct RecordedView {
     shown: Mutex<Shown>,
 }
 
-/// The moment that is shown.
+/// The current moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Shown {
     at: Timestamp,
     revision: u64,
 }
 
-/// Where a recording begins and ends, and the moment that is shown; milliseconds since 1970.
+/// The span of a recording and the current moment, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RecordedSpan {
     /// The first change.
     pub from: i64,
     /// The last change.
     pub to: i64,
-    /// What is shown is as of this time.
+    /// The current moment.
     pub at: i64,
-    /// How many changes there are up to it.
+    /// The number of changes up to it.
     pub changes: usize,
-    /// How many there are at all.
+    /// The number of all changes.
     pub all: usize,
 }
 
@@ -72,7 +71,7 @@ impl RecordedView {
         &self.live
     }
 
-    /// Shows everything up to a time, or the nearest there is. Takes as long as reading the recording up to there.
+    /// Goes to a time, or to the nearest one in the recording. Takes as long as reading the recording up to it.
     pub fn go(&self, at: Timestamp) -> Result<(), RecordingError> {
         let (first, last) = (self.times.first(), self.times.last());
         let at = at
@@ -84,7 +83,7 @@ impl RecordedView {
         Ok(())
     }
 
-    /// Goes so many changes on, or back if it is negative. Changes of one millisecond count as one.
+    /// Goes that many changes forward, or back if negative. Changes of one millisecond count as one.
     pub fn step(&self, by: i64) -> Result<(), RecordingError> {
         let mut at = self.shown.lock().at;
         for _ in 0..by.unsigned_abs().min(self.times.len() as u64) {
@@ -100,12 +99,12 @@ impl RecordedView {
         self.go(at)
     }
 
-    /// The version of the cluster that is shown.
+    /// The version of the cluster at the current moment.
     pub fn revision(&self) -> u64 {
         self.shown.lock().revision
     }
 
-    /// Where it begins and ends, and what is shown.
+    /// The span and the current moment.
     pub fn span(&self) -> RecordedSpan {
         let at = self.shown.lock().at;
         let millis = |time: Option<&Timestamp>| time.map_or(0, |time| time.as_millisecond());
@@ -132,7 +131,7 @@ fn board_at(recording: &Recording, at: Timestamp) -> Result<(Board, u64), Record
             break;
         }
         take(&mut board, &entry);
-        // A list shows objects whose versions are older than itself; a gap names the version before it.
+        // The versions of listed objects are older than the list; a gap has the version before it.
         if !matches!(entry.what, What::Listed(_) | What::Gap(_)) {
             revision = revision.max(entry.revision.unwrap_or_default());
         }
@@ -156,7 +155,7 @@ fn take(board: &mut Board, entry: &Entry) {
     }
 }
 
-/// The event that the recorder was told.
+/// The event as the recorder received it.
 fn event_of(what: &What) -> Option<FollowEvent> {
     Some(match what {
         What::Listed(object) | What::Added(object) => FollowEvent::Added(object.clone()),

@@ -1,8 +1,7 @@
 //! One kind as the server's Table, kept up to date.
-//!
-//! A Table has the columns a server thinks people want, for custom kinds too. [`TableSource`] lists and watches in that
-//! form, so the ordinary [`Watcher`] heals the stream; [`Tables`] keeps one such watch per kind somebody looks at and ends
-//! it when nobody has asked for [`KEPT_FOR`].
+//! A Table has the server's choice of columns, even for custom kinds. [`TableSource`] lists and watches in that form,
+//! so the ordinary [`Watcher`] recovers the stream. [`Tables`] has one such watch per kind in use, and ends it after
+//! [`KEPT_FOR`] without a reader.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -31,16 +30,16 @@ use watchkeeper_wire::{Encoding, WatchSplitter};
 
 use crate::age::human;
 
-/// The most one page of a Table may have; 500 large objects stay far below.
+/// The largest size of a page; 500 large objects stay far below.
 const MAX_PAGE: usize = 64 << 20;
 
-/// Rows of one page of a Table of the past.
+/// The page size for a Table at a version.
 const PAGE_SIZE: u64 = 500;
 
-/// How long a Table is kept up to date after somebody last looked at it.
+/// The time a Table is kept up to date after the last read.
 pub const KEPT_FOR: Duration = Duration::from_secs(60);
 
-/// The most Tables kept at a time. The one nobody has looked at for longest makes room.
+/// The largest number of Tables. The least recently used one is evicted.
 pub const MAX_TABLES: usize = 8;
 
 /// A column of the server's Table.
@@ -54,26 +53,26 @@ pub struct Column {
     pub kind: String,
     /// Columns above 0 are for wide output.
     pub priority: i32,
-    /// What it shows.
+    /// The description.
     pub description: String,
 }
 
-/// One object as a row. Its cells stay the JSON text that came: most rows of a long table are never looked at.
+/// One object as a row. Its cells stay JSON text, because most rows of a long table are never displayed.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Which object.
+    /// The object.
     pub key: ObjectKey,
-    /// When it was created: ages are told at the moment of reading.
+    /// The creation time: ages are computed when displayed.
     pub created: Option<Timestamp>,
     /// One value per column, as a JSON array.
     pub cells: Box<RawValue>,
     version: Box<str>,
-    /// Set on rows that came with column definitions.
+    /// Set on rows with column definitions.
     columns: Option<Arc<[Column]>>,
 }
 
 impl Row {
-    /// True if the name, the namespace or a cell of the row contains `filter`; the case of ASCII letters does not matter.
+    /// True if the name, the namespace or a cell contains `filter`, ignoring ASCII case.
     pub fn contains(&self, filter: &str) -> bool {
         let has = |text: &str| {
             let mut windows = text.as_bytes().windows(filter.len());
@@ -82,7 +81,7 @@ impl Row {
         filter.is_empty() || has(self.key.name()) || has(self.key.namespace()) || has(self.cells.get())
     }
 
-    /// Its cells as text. Ages are told as of `now`: the server's are of the moment it sent the row.
+    /// Its cells as text. Ages are computed at `now`: the server's are of the time it sent the row.
     pub fn texts(&self, columns: &[Column], now: Timestamp) -> Vec<String> {
         let cells: Vec<Value> = serde_json::from_str(self.cells.get()).unwrap_or_default();
         let text = |(index, column): (usize, &Column)| match (self.created, cells.get(index)) {
@@ -108,7 +107,7 @@ pub struct TableSource {
 }
 
 impl TableSource {
-    /// What the API shows, as Tables.
+    /// The objects of the API, as Tables.
     pub fn new(api: DynamicApi) -> Self {
         Self { api }
     }
@@ -177,7 +176,7 @@ impl Source for TableSource {
         self.api.resource().group_resource().to_string().into()
     }
 
-    /// A streaming list in the form of Tables would save nothing here.
+    /// A streaming list has no advantage for Tables.
     fn has_streaming_lists(&self) -> bool {
         false
     }
@@ -343,18 +342,18 @@ fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> Failure 
     Failure::Unreadable(Arc::new(error))
 }
 
-/// A Table as it is now.
+/// The current state of a Table.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// The columns; empty until the first row has come.
+    /// The columns; empty until the first row is received.
     pub columns: Option<Arc<[Column]>>,
     /// The rows, by namespace and name.
     pub rows: BTreeMap<ObjectKey, Row>,
     /// True once the first list was read.
     pub synced: bool,
-    /// Why the last attempt failed; `None` while all is well.
+    /// The error of the last attempt, if it failed.
     pub failure: Option<String>,
-    /// Grows with every change.
+    /// Increases with every change.
     pub revision: u64,
 }
 
@@ -392,12 +391,12 @@ impl Table {
     }
 }
 
-/// The Tables somebody looks at.
+/// The Tables in use.
 #[derive(Debug)]
 pub struct Tables {
     client: Client,
     open: Mutex<HashMap<Resource, OpenTable>>,
-    /// Tables are as of this version, and do not change; `None` for the present.
+    /// The version of all Tables, which then do not change; `None` for live Tables.
     pinned: Mutex<Option<u64>>,
 }
 
@@ -415,7 +414,7 @@ impl Drop for OpenTable {
 }
 
 impl Tables {
-    /// None yet.
+    /// No Tables yet.
     pub fn new(client: Client) -> Self {
         Self {
             client,
@@ -424,13 +423,13 @@ impl Tables {
         }
     }
 
-    /// Shows Tables as of a version from now on, for servers that know their past.
+    /// Pins Tables to a version, for servers with history.
     pub fn pin(&self, version: u64) {
         *self.pinned.lock() = Some(version);
         self.open.lock().clear();
     }
 
-    /// Shows a Table that nobody keeps up to date.
+    /// Adds a Table that is not updated.
     #[cfg(test)]
     pub(crate) fn put(&self, resource: &Resource, document: &str) {
         let mut table = Table {
@@ -449,7 +448,7 @@ impl Tables {
         self.open.lock().insert(resource.clone(), open);
     }
 
-    /// Looks at the Table of a kind, in all namespaces. The first look begins the watch and finds it empty.
+    /// Reads the Table of a kind, in all namespaces. The first read starts the watch and finds it empty.
     pub fn read<R>(&self, resource: &Resource, look: impl FnOnce(&Table) -> R) -> R {
         let table = self.open(resource);
         let table = table.lock();
@@ -485,7 +484,7 @@ impl Tables {
     }
 }
 
-/// Reads a Table as of a version, once.
+/// Loads a Table at a version, once.
 async fn fill(source: TableSource, version: u64, table: Arc<Mutex<Table>>) {
     let mut options = ListOptions {
         resource_version: version.into(),
@@ -513,7 +512,7 @@ async fn fill(source: TableSource, version: u64, table: Arc<Mutex<Table>>) {
             table.synced = true;
             return;
         }
-        // A continued list is of the version that it began with.
+        // A continued list has the version of its first page.
         options = ListOptions {
             limit: Some(PAGE_SIZE),
             continue_token,

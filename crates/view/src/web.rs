@@ -1,4 +1,4 @@
-//! The web page: one page on loopback, live by server-sent events.
+//! The web page: one page on loopback, updated by server-sent events.
 //!
 //! ```text
 //! browser ▶ Host, Origin ▶ session cookie ▶ route ┬▶ assets (embedded)
@@ -7,10 +7,9 @@
 //!                                                  ├▶ /api/go     another moment of a recording
 //!                                                  └▶ /api/write  one change of the cluster, if that is allowed
 //! ```
-//!
-//! The cluster's credentials never leave this process: the browser has a session cookie and nothing else. A session begins
-//! with a link that works once. Requests that name another host, as after DNS rebinding, or come from another origin are
-//! refused. What changes something must be JSON from our own origin, and writes to the cluster are refused unless
+//! The cluster's credentials never leave this process: the browser only has a session cookie. A session starts with a
+//! one-time link. Requests for another host (DNS rebinding) or from another origin are refused. Requests that change
+//! something must be JSON from our own origin, and writes to the cluster are refused unless
 //! [`PageOptions::allow_writes`] is set.
 
 mod answer;
@@ -46,23 +45,23 @@ use crate::recorded::RecordedView;
 use crate::table::{Row, Table, Tables};
 use crate::tree;
 
-/// Connections at a time. A browser opens six, and one stream per tab.
+/// The largest number of connections. A browser opens six, and one stream per tab.
 const MAX_CONNECTIONS: usize = 64;
 
-/// The most rows one answer has. The page shows a window of a long table.
+/// The largest number of rows in an answer. The page shows a window of a long table.
 const MAX_ROWS: usize = 500;
 
-/// The most bytes a request may have: an object may have 3 MiB, and an edit has two of them.
+/// The largest request body: an object may have 3 MiB, and an edit has two of them.
 const MAX_BODY: usize = 8 << 20;
 
-/// How a page is served.
+/// The options of a page.
 #[derive(Clone, Debug, Default)]
 pub struct PageOptions {
-    /// A port on loopback; 0 takes a free one.
+    /// The port on loopback; 0 for a free one.
     pub port: u16,
-    /// Says which cluster this is.
+    /// The name of the cluster.
     pub title: String,
-    /// Objects may be deleted, scaled and edited on the page, with the rights of the client.
+    /// Allows deleting, scaling and editing objects on the page, with the permissions of the client.
     pub allow_writes: bool,
 }
 
@@ -76,16 +75,16 @@ impl PageOptions {
     }
 }
 
-/// What a page shows.
+/// The subject of a page.
 #[derive(Clone, Debug)]
 pub enum Subject {
-    /// A cluster, as it is fed to a board.
+    /// A live cluster.
     Live(Arc<Live>),
-    /// A recording, whose objects the client's server has as well.
+    /// A recording, which the client's server replays.
     Recorded(Arc<RecordedView>),
 }
 
-/// A page that can be opened.
+/// A page.
 #[derive(Debug)]
 pub struct Page {
     listener: TcpListener,
@@ -103,7 +102,7 @@ struct Shared {
 }
 
 impl Page {
-    /// Binds the port. Tables come from the client.
+    /// Binds the port. The client loads Tables.
     pub async fn bind(client: Client, subject: Subject, options: PageOptions) -> std::io::Result<Self> {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, options.port))).await?;
         let guard = Guard::new(listener.local_addr()?.port())?;
@@ -129,7 +128,7 @@ impl Page {
         })
     }
 
-    /// A link that opens the page in one browser, once.
+    /// A one-time login link.
     pub fn link(&self) -> std::io::Result<String> {
         self.shared.guard.new_link()
     }
@@ -145,7 +144,7 @@ impl Page {
                 return;
             };
             let Ok((socket, _)) = self.listener.accept().await else {
-                // Out of file descriptors, say: the next attempt waits for its turn.
+                // For example out of file descriptors: yield and retry.
                 tokio::task::yield_now().await;
                 continue;
             };
@@ -155,7 +154,7 @@ impl Page {
                     let answer = shared.clone().answer(request);
                     async move { Ok::<_, Infallible>(answer.await) }
                 });
-                // A browser that goes away is no error.
+                // A browser that disconnects is not an error.
                 let _ = http1::Builder::new()
                     .serve_connection(TokioIo::new(socket), service)
                     .await;
@@ -202,7 +201,7 @@ impl Shared {
         }
     }
 
-    /// What changes the moment that is shown, or the cluster.
+    /// Handles requests that change the current moment or the cluster.
     async fn change(&self, request: Request<Incoming>) -> Answer {
         if let Err(refusal) = self.guard.check_write(request.headers()) {
             return text_answer(StatusCode::FORBIDDEN, refusal);
@@ -226,7 +225,7 @@ impl Shared {
         }
     }
 
-    /// Shows another moment of a recording.
+    /// Goes to another moment of a recording.
     async fn go(&self, body: &[u8]) -> Answer {
         let (Some(recorded), Ok(go)) = (self.recorded.clone(), serde_json::from_slice::<Go>(body)) else {
             return text_answer(StatusCode::BAD_REQUEST, "this is no moment of a recording");
@@ -273,7 +272,7 @@ impl Shared {
         }
     }
 
-    /// The time that is shown: now, or that of a recording.
+    /// The current time, or the current moment of a recording.
     fn now(&self) -> Timestamp {
         match &self.recorded {
             Some(recorded) => Timestamp::from_millisecond(recorded.span().at).unwrap_or_default(),
@@ -281,7 +280,7 @@ impl Shared {
         }
     }
 
-    /// Trades a link for a session.
+    /// Exchanges a link for a session.
     fn open(&self, link: &str) -> Answer {
         match self.guard.begin_session(link) {
             Some(cookie) => {
@@ -336,22 +335,22 @@ impl Shared {
     }
 }
 
-/// Where to go in a recording.
+/// A move in a recording.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Go {
     /// To this time, in milliseconds since 1970.
     At(i64),
-    /// So many changes on; back if it is negative.
+    /// That many changes forward; back if negative.
     Step(i64),
 }
 
-/// The rows a browser shows.
+/// The rows of an answer.
 #[derive(Serialize)]
 struct Window<'a> {
     columns: Option<&'a [crate::table::Column]>,
     rows: Vec<Value>,
-    /// How many rows match, shown or not.
+    /// The number of all matching rows.
     total: usize,
     synced: bool,
     failure: Option<&'a str>,
@@ -378,7 +377,7 @@ fn window<'a>(table: &'a Table, query: &Query) -> Window<'a> {
 
 fn row_json(row: &Row, table: &Table) -> Value {
     let created = row.created.map(|at| at.as_millisecond());
-    // The server's ages are of the moment it sent the row; the page counts on from the time of creation.
+    // The server's ages are of the time it sent the row; the page computes them from the creation time.
     let age = table.columns.iter().flat_map(|columns| columns.iter());
     let age = age
         .enumerate()
@@ -393,7 +392,7 @@ fn row_json(row: &Row, table: &Table) -> Value {
     })
 }
 
-/// A kind as the page lists it.
+/// A kind in the page's JSON.
 pub(crate) fn kind_json(kind: &KindBoard, now: Timestamp) -> Value {
     let (state, reason) = match &kind.state {
         StreamState::Syncing => ("syncing", None),
@@ -430,7 +429,7 @@ impl Query {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// A number; 0 if it is not given or is none.
+    /// A number; 0 if missing or invalid.
     fn number(&self, name: &str) -> u64 {
         self.text(name)
             .and_then(|text| text.parse().ok())

@@ -1,4 +1,4 @@
-//! A hundred thousand events at once: written in blocks of bounded size, and all of them read.
+//! A burst of a hundred thousand events is written in blocks of bounded size and read completely.
 
 use std::fs;
 
@@ -27,7 +27,7 @@ fn a_hundred_thousand_events_in_one_second_are_all_kept() {
             false => FollowEvent::Modified(object),
         };
         writer.event(at(1), &maps.name, &event).unwrap();
-        // Nobody flushes: what waits in memory is one block, written as it fills.
+        // Without a flush, one block is in memory and written when it is full.
         if turn % 100 != 0 {
             continue;
         }

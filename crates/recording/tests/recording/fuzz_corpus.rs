@@ -1,4 +1,4 @@
-//! The check of the fuzz target over its committed corpus, on any compiler.
+//! Runs the check of the fuzz target over its corpus, on any compiler.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A frame: what the screen and the board look like now.
+//! Renders a frame.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ const KINDS_WIDTH: u16 = 34;
 /// Narrower terminals show one pane at a time.
 const TWO_PANES: u16 = 90;
 
-/// The most fields one change shows in the list of changes.
+/// The largest number of fields per change in the list.
 const FIELDS_SHOWN: usize = 3;
 
 const HELP: &str = "\
@@ -39,7 +39,7 @@ const HELP: &str = "\
  q              quit, or back";
 
 impl Screen {
-    /// Draws everything. Row numbers that are beyond what is there are brought back.
+    /// Draws everything. Row indexes beyond the end are clamped.
     pub fn draw(&mut self, frame: &mut Frame<'_>, sources: &Sources<'_>) {
         let [head, body, foot] =
             Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)])
@@ -56,7 +56,7 @@ impl Screen {
         }
     }
 
-    /// Pods if nobody chose; where there are none, the first kind.
+    /// Chooses pods by default, or the first kind if there are none.
     fn choose_kind(&mut self, board: &Board) {
         if self.kind.as_deref().is_none_or(|name| board.kind(name).is_none()) {
             let first = board.kind("pods").or(board.kinds().first());
@@ -253,7 +253,7 @@ fn kind_line(kind: &KindBoard, width: usize, now: Timestamp) -> Line<'static> {
     ])
 }
 
-/// The header and the visible rows, in columns as wide as what is visible.
+/// The header and the visible rows, with columns as wide as the visible cells.
 fn table_lines(
     table: &Table,
     visible: &[(usize, &Row)],
@@ -474,7 +474,7 @@ fn object_of(entry: &Entry) -> Option<(Arc<str>, ObjectKey)> {
     }
 }
 
-/// The time of day, in UTC: the program carries no time zones.
+/// The time of day, in UTC.
 fn clock(at: Timestamp) -> String {
     at.strftime("%H:%M:%S%.3f").to_string()
 }

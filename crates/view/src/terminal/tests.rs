@@ -38,7 +38,7 @@ fn table(count: usize) -> String {
     table.to_string()
 }
 
-/// A board with two kinds and a change. Nobody serves Tables here: the objects' own tests are in `watchkeeper-tests`.
+/// A board with two kinds and a change. There is no server for Tables here; those are tested in `watchkeeper-tests`.
 fn live() -> Live {
     let live = Live::default();
     let map = |colour: &str, version: &str| {
@@ -61,19 +61,19 @@ fn live() -> Live {
     live
 }
 
-/// As many as the view is made for.
+/// The number of objects that the view is designed for.
 const OBJECTS: usize = 30_000;
 
 fn key(code: KeyCode) -> KeyEvent {
     KeyEvent::new(code, KeyModifiers::NONE)
 }
 
-/// What the terminal shows after these keys.
+/// The screen after these keys.
 async fn shown(width: u16, height: u16, keys: &str) -> String {
     shown_of(3, (width, height), keys).await
 }
 
-/// The same with so many objects.
+/// The same with that many objects.
 async fn shown_of(objects: usize, (width, height): (u16, u16), keys: &str) -> String {
     let client = Client::new(
         &Config::new("http://127.0.0.1:9".parse().unwrap()),

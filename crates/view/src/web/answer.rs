@@ -1,4 +1,4 @@
-//! Answers, with the headers that keep a browser honest.
+//! Answers with security headers.
 
 use std::convert::Infallible;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 pub(super) type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// Nothing from elsewhere, no inline script or style, no frames.
+/// The content security policy: nothing from other origins, no inline script or style, no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

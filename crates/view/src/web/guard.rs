@@ -1,18 +1,17 @@
-//! Who may see the page: the browser that opened the link.
-//!
-//! A link carries 128 random bits and works once; it is traded for a cookie of 128 more, which scripts cannot read and
-//! other sites cannot send. The `Host` must be ours, so a name that an attacker points at loopback does not work; an
-//! `Origin`, where a browser sends one, must be ours too.
+//! Access control: only the browser that opened the login link sees the page.
+//! A link has 128 random bits and works once; it is exchanged for a cookie of 128 more, which scripts cannot read and
+//! other sites cannot send. The `Host` must be ours, so a name that an attacker points at loopback does not work. If a
+//! browser sends an `Origin`, it must be ours too.
 
 use std::collections::VecDeque;
 
 use http::{HeaderMap, HeaderValue, header};
 use parking_lot::Mutex;
 
-/// Sessions at a time. The oldest makes room for a new one.
+/// The largest number of sessions. A new one evicts the oldest.
 const MAX_SESSIONS: usize = 16;
 
-/// Links that wait to be opened. The oldest makes room for a new one.
+/// The largest number of unused links. A new one evicts the oldest.
 const MAX_LINKS: usize = 16;
 
 const COOKIE: &str = "watchkeeper_session";
@@ -32,7 +31,7 @@ struct State {
 impl Guard {
     /// For a page on this port.
     pub(super) fn new(port: u16) -> std::io::Result<Self> {
-        // Fails here rather than at the first link, should the system have no random numbers.
+        // Fails early if the system has no random numbers.
         secret()?;
         Ok(Self {
             port,
@@ -46,14 +45,14 @@ impl Guard {
         Ok(format!("http://127.0.0.1:{}/open/{link}", self.port))
     }
 
-    /// Uses a link up. Returns the cookie of the session.
+    /// Consumes a link and returns the session cookie.
     pub(super) fn begin_session(&self, link: &str) -> Option<HeaderValue> {
         let mut state = self.state.lock();
         let known = state.links.iter().position(|known| known == link)?;
         let session = secret().ok()?;
         state.links.remove(known);
         push(&mut state.sessions, session.clone(), MAX_SESSIONS);
-        // Ports do not tell cookies apart: its name says whose it is.
+        // Cookies are not separated by port, so the name contains it.
         let cookie = format!(
             "{COOKIE}_{}={session}; HttpOnly; SameSite=Strict; Path=/",
             self.port
@@ -72,8 +71,8 @@ impl Guard {
         values.any(|(found, value)| found == name && state.sessions.iter().any(|known| known == value))
     }
 
-    /// Lets only our own page change anything: browsers send an `Origin` with every POST, and no other site can send
-    /// JSON to us without asking first.
+    /// Accepts changes only from our own page: browsers send an `Origin` with every POST, and other sites cannot send
+    /// JSON without a preflight request.
     pub(super) fn check_write(&self, headers: &HeaderMap) -> Result<(), &'static str> {
         if !headers.contains_key(header::ORIGIN) {
             return Err("requests that change something must come from this page");

@@ -1,7 +1,7 @@
-//! What happens, as server-sent events.
-//!
-//! The next message is made when the browser has taken the last one: a browser that stalls costs one message, and is told
-//! how many log entries it missed when it reads again. Messages are at least [`PAUSE`] apart, so a burst of changes is one.
+//! The server-sent events.
+//! The next message is built when the browser has read the last one: a stalled browser costs one message, and gets the
+//! number of missed log entries when it reads again. Messages are at least [`PAUSE`] apart, so a burst of changes is
+//! one message.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use tokio::time::Instant;
 use super::answer::{Answer, dressed};
 use super::{Shared, entries, kind_json};
 
-/// The least time between two messages: people do not read faster.
+/// The shortest time between two messages.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// After so long without a change a message is sent all the same: rates fall, and a dead connection is noticed.
+/// The longest time between two messages: rates fall without changes, and a dead connection is detected.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// The most log entries in one message.
+/// The largest number of log entries in one message.
 const MAX_ENTRIES: usize = 500;
 
 struct Stream {
     shared: Arc<Shared>,
     changes: watch::Receiver<u64>,
-    /// The board that was told of.
+    /// The generation of the board in the last message.
     generation: u64,
     next: u64,
     sent: Option<Instant>,
@@ -59,7 +59,7 @@ pub(super) fn events(shared: Arc<Shared>, after: u64) -> Answer {
 }
 
 impl Stream {
-    /// Returns when there is something to say; `None` once nobody feeds the board.
+    /// Waits for the next message; `None` once the board is closed.
     async fn wait(&mut self) -> Option<()> {
         if let Some(sent) = self.sent {
             tokio::time::sleep_until(sent + PAUSE).await;

@@ -1,8 +1,6 @@
-//! What a page may change in the cluster, if it was started for that: deleting, scaling and editing one object.
-//!
-//! In flows the body of a request; out flows one call to the cluster. An edit sends the difference of two texts as a
-//! merge patch, with the version of the first: a change by anybody else in between is a conflict, and what the editor
-//! did not touch is not written.
+//! Writes of the page, if it allows them: deleting, scaling and editing one object.
+//! Each request body becomes one call to the cluster. An edit is sent as a merge patch of the difference between two
+//! texts, with the version of the first: a concurrent change is a conflict, and untouched fields are not written.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -11,10 +9,10 @@ use watchkeeper_meta::{DeleteOptions, PatchKind, PatchOptions};
 use watchkeeper_patch::merge_patch;
 use watchkeeper_wire::yaml::{self, Mode};
 
-/// The name under which the page writes, in `managedFields`.
+/// The field manager of the page.
 const MANAGER: &str = "watchkeeper-ui";
 
-/// A request to write.
+/// A write request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Write {
@@ -29,21 +27,21 @@ pub(super) struct Write {
 #[derive(Debug, Deserialize)]
 #[serde(tag = "action", rename_all = "camelCase")]
 enum Action {
-    /// Deletes this very object, and not another of its name.
+    /// Deletes the object with this uid, not another of the same name.
     Delete {
         uid: String,
     },
     Scale {
         replicas: i32,
     },
-    /// Changes what differs between two YAML texts.
+    /// Applies the difference between two YAML texts.
     Edit {
         old: String,
         new: String,
     },
 }
 
-/// Why nothing was written.
+/// The error of a write.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WriteError {
     #[error("{0}")]
@@ -53,7 +51,7 @@ pub(super) enum WriteError {
 }
 
 impl Write {
-    /// Writes, through the API of the object's resource and namespace.
+    /// Sends the write to the API of the object's resource and namespace.
     pub(super) async fn send(&self, api: &DynamicApi) -> Result<(), WriteError> {
         match &self.action {
             Action::Delete { uid } => {
@@ -81,7 +79,7 @@ fn managed() -> PatchOptions {
     }
 }
 
-/// The merge patch of an edit, at the version that was edited.
+/// The merge patch of an edit, with the edited version.
 fn edit(old: &str, new: &str) -> Result<Value, WriteError> {
     let (old, new) = (read(old)?, read(new)?);
     for path in [
@@ -115,7 +113,7 @@ fn read(text: &str) -> Result<Value, WriteError> {
     Ok(read.value)
 }
 
-/// The server's own words, if it said any.
+/// The server's message, if there is one.
 fn said(error: &Error) -> String {
     match error.status() {
         Some(status) => status.message.clone(),

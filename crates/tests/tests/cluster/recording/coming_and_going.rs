@@ -1,4 +1,4 @@
-//! Kinds that come and go, and rights that end, while a recorder looks.
+//! Kinds that are added and removed, and permissions that are revoked, during a recording.
 
 use serde_json::json;
 use watchkeeper_meta::{ObjectKey, Resource};
@@ -31,7 +31,7 @@ fn boats() -> Resource {
     Resource::namespaced("example.com", "v1", "Boat", "boats")
 }
 
-/// Records until something was written that is wanted.
+/// Records until a matching entry was written.
 async fn until(recorder: &mut Recorder, wanted: impl Fn(&Recorded) -> bool) -> Recorded {
     loop {
         let recorded = recorder.next().await.unwrap();
@@ -41,7 +41,7 @@ async fn until(recorder: &mut Recorder, wanted: impl Fn(&Recorded) -> bool) -> R
     }
 }
 
-/// Records a kind that is defined, has an object, and is removed.
+/// Records a kind that is defined, gets an object, and is removed.
 async fn record_boats(path: &std::path::Path) {
     let cluster = TestCluster::start().await.unwrap();
     let mut recorder = Recorder::start(cluster.client(), path, RecordOptions::default())
@@ -99,7 +99,7 @@ async fn a_custom_kind_is_served_while_it_was_defined() {
     let ark = objects(cluster.client(), boats()).get("ark").await.unwrap();
     assert_eq!(ark.to_value().unwrap()["spec"]["sails"], 1);
     assert_eq!(ark.resource_version(), there.to_string());
-    // It can be written to, with the schema that was recorded.
+    // It is writable, with the recorded schema.
     let patch = json!({"spec": {"sails": 2}});
     let api = objects(cluster.client(), boats());
     let written = api.patch("ark", watchkeeper_meta::PatchKind::Merge, &patch).await;
@@ -109,7 +109,7 @@ async fn a_custom_kind_is_served_while_it_was_defined() {
     assert!(refused.unwrap_err().is_invalid());
     cluster.stop().await;
 
-    // Played from before the definition, the kind comes and goes again.
+    // Replayed from before the definition, the kind is added and removed again.
     let definition = recording
         .entries()
         .map(|entry| entry.unwrap())
@@ -157,7 +157,7 @@ async fn a_right_that_ends_is_noted_and_nothing_is_lost_when_it_returns() {
     let Recorded::Failed(_, mut reason) = failed else {
         unreachable!()
     };
-    // The connection breaks first, then the right is found to be gone.
+    // The connection breaks first, then the request is forbidden.
     while !reason.contains("forbidden") {
         let failed = until(&mut recorder, |recorded| matches!(recorded, Recorded::Failed(..))).await;
         let Recorded::Failed(_, next) = failed else {

@@ -1,4 +1,4 @@
-//! An incident becomes a test: two controllers fight over a field. One test records it, others replay the file.
+//! Turns an incident into a test: two controllers fight over a field. One test records it, others replay the file.
 //!
 //! `incident.rec` was written by the first test, run with `WATCHKEEPER_KEEP_INCIDENT=1`.
 
@@ -38,7 +38,7 @@ fn fixture() -> PathBuf {
 struct Wanted {
     name: &'static str,
     replicas: u32,
-    /// Lets others have the field if they have written it.
+    /// True if it leaves the field to another manager that owns it.
     gives_way: bool,
 }
 
@@ -58,7 +58,7 @@ const GITOPS_MENDED: Wanted = Wanted {
 };
 
 impl Wanted {
-    /// Looks at every version of the deployment, and writes what it wants.
+    /// Reconciles every version of the deployment.
     async fn run(&self, api: &DynamicApi) {
         let options = WatchOptions::default();
         let mut events = api.watch().with(&options).await.unwrap();
@@ -131,7 +131,7 @@ async fn a_fight_over_a_field_is_recorded() {
     }
 }
 
-/// Who wrote each version after the first.
+/// The authors of each version after the first.
 fn writers(path: &Path) -> Vec<String> {
     let recording = Recording::open(path).unwrap();
     let versions = recording.versions(&deployments(), &ObjectKey::new("default", "web"));
@@ -148,7 +148,7 @@ fn writers(path: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The cluster right after the autoscaler has written for the first time.
+/// The cluster right after the first write of the autoscaler.
 async fn replayed() -> TestCluster {
     let recording = Recording::open(fixture()).unwrap();
     let versions = recording.versions(&deployments(), &ObjectKey::new("default", "web"));
@@ -163,7 +163,7 @@ async fn replayed() -> TestCluster {
     TestCluster::replay(fixture(), options).await.unwrap()
 }
 
-/// What a controller writes when it meets the cluster of the incident.
+/// The write of a controller on the cluster of the incident.
 async fn written_by(controller: &Wanted) -> String {
     let cluster = replayed().await;
     let api = objects(cluster.client(), deployments());

@@ -1,4 +1,4 @@
-//! A recording that is played, watched by a client in moved time.
+//! A replay, watched by a client in virtual time.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ use watchkeeper_testing::replay::{Played, ReplayOptions, Speed};
 
 use super::{catch_up, config_maps, objects, only};
 
-/// Records a sky that is blue, red after ten seconds and green after thirty. Returns its versions.
+/// Records a config map `sky` that is blue, red after ten seconds and green after thirty. Returns its versions.
 async fn record_sky(path: &Path) -> Vec<Entry> {
     let cluster = TestCluster::start().await.unwrap();
     let api = objects(cluster.client(), config_maps());
@@ -47,7 +47,7 @@ async fn colour(cluster: &TestCluster) -> Value {
     sky.unwrap().to_value().unwrap()["data"]["colour"].clone()
 }
 
-/// When a client hears of which version of the sky, up to the last one.
+/// The times at which a client receives each version of the sky, up to the last one.
 async fn heard(cluster: &TestCluster, last: u64) -> Vec<(Instant, u64)> {
     let options = WatchOptions {
         resource_version: cluster.revision().into(),
