@@ -180,15 +180,26 @@ async fn pods(node: &Value, cluster: &Cluster, page: &mut Page) -> Result<(), Fa
     Ok(())
 }
 
-/// The sum over the containers of pods.
+/// The sum over pods.
 fn total(pods: &[&Value], list: &str, name: &str) -> Quantity {
-    let containers = pods.iter().flat_map(|pod| items(&pod["spec"]["containers"]));
-    let amounts = containers.filter_map(|container| {
-        container["resources"][list][name]
-            .as_str()?
-            .parse::<Quantity>()
-            .ok()
-    });
+    sum(pods.iter().map(|pod| of_pod(pod, list, name)))
+}
+
+/// The containers of a pod run together, its init containers before them, one by one: the larger amount counts.
+fn of_pod(pod: &Value, list: &str, name: &str) -> Quantity {
+    let amounts = |field: &str| {
+        let containers = items(&pod["spec"][field]).iter();
+        containers.filter_map(|container| {
+            container["resources"][list][name]
+                .as_str()?
+                .parse::<Quantity>()
+                .ok()
+        })
+    };
+    amounts("initContainers").fold(sum(amounts("containers")), Ord::max)
+}
+
+fn sum(amounts: impl Iterator<Item = Quantity>) -> Quantity {
     let zero = Quantity::new(0, QuantityFormat::DecimalSi);
     amounts.fold(zero, |sum, amount| match sum.is_zero() {
         true => amount,
