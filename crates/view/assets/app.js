@@ -339,5 +339,5 @@ $("page-back").onclick = () => turn(-1);
 $("page-on").onclick = () => turn(1);
 $("kind-select").onchange = (event) => choose(event.target.value);
 for (const id of ["filter", "namespace"]) $(id).oninput = () => { state.offset = 0; show(true); };
-setInterval(() => { if (!state.paused && !moment.isShown) { if (state.tab === "objects") loadTable(); if (state.tab === "timeline") timeline.draw(); } }, 1_000);
+setInterval(() => { if (!state.paused) { if (state.tab === "objects") loadTable(); if (state.tab === "timeline") timeline.draw(); } }, 1_000);
 connect();
