@@ -32,7 +32,7 @@ pub struct Environments {
     has_parameters: bool,
     has_variables: bool,
     has_patch_types: bool,
-    variables: Object,
+    variables: Arc<Object>,
 }
 
 impl Environments {
@@ -42,10 +42,10 @@ impl Environments {
             has_parameters: spec["paramKind"].is_object(),
             has_variables: true,
             has_patch_types: false,
-            variables: Object {
+            variables: Arc::new(Object {
                 name: "kubernetes.variables".to_owned(),
                 ..Object::default()
-            },
+            }),
         }
     }
 
@@ -76,7 +76,9 @@ impl Environments {
             name: name.to_owned(),
             declared,
         };
-        self.variables.fields.insert(name.to_owned(), field);
+        // A copy, if a program that uses variables is kept.
+        let variables = Arc::make_mut(&mut self.variables);
+        variables.fields.insert(name.to_owned(), field);
     }
 
     /// In the order in which [`evaluate`](super::evaluate) passes values. Without variables, their place is kept
@@ -89,7 +91,7 @@ impl Environments {
             .declare("oldObject", Declared::dynamic())
             .declare("namespaceObject", namespace_object())
             .declare("request", request())
-            .declare(variables, Declared::object(self.variables.clone()))
+            .declare(variables, Declared::plain(Shape::Object(self.variables.clone())))
             .declare("authorizer", Declared::plain(Shape::Of(authorizer)))
             .declare(
                 "authorizer.requestResource",

@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 
 /// The largest number of warnings of one write; further ones are dropped. The header of a response has room for
 /// fewer.
-const MAX_WARNINGS: usize = 256;
+pub(crate) const MAX_WARNINGS: usize = 256;
 
 /// The warnings of a write, in order and without duplicates.
 #[derive(Debug, Default)]
@@ -18,6 +18,11 @@ impl Warnings {
         if warnings.len() < MAX_WARNINGS && !warnings.contains(&text) {
             warnings.push(text);
         }
+    }
+
+    /// Whether no further warning is taken.
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.lock().len() >= MAX_WARNINGS
     }
 
     /// All warnings so far.

@@ -142,6 +142,12 @@ impl Histogram {
         self.sum_whole.fetch_add(size, Ordering::Relaxed);
     }
 
+    /// Whether nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        let mut buckets = self.buckets.iter();
+        buckets.all(|bucket| bucket.load(Ordering::Relaxed) == 0)
+    }
+
     fn count(&self, value: f64) {
         let bucket = self.bounds.partition_point(|(bound, _)| *bound < value);
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);

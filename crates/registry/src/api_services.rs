@@ -8,8 +8,9 @@
 //!
 //! The rules are those of kube-aggregator's autoregister controller.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::pin::pin;
+use std::sync::Arc;
 
 use futures_util::future::{select_all, try_join_all};
 use serde_json::{Value, json};
@@ -123,10 +124,12 @@ impl Reader {
         self.changes(&[&builtin::SERVICE, &builtin::ENDPOINT_SLICE])
     }
 
-    /// All APIServices.
-    pub async fn api_services(&self) -> Result<Vec<Value>, Status> {
+    /// All APIServices. Those that did not change since the last call are not parsed again: every new custom kind asks.
+    pub async fn api_services(&self) -> Result<Vec<Arc<Value>>, Status> {
         let definition = self.builtin(&builtin::API_SERVICE)?;
-        self.all_values(&definition).await
+        let mut known = self.known_api_services().lock().await;
+        known.refresh(self, &definition).await?;
+        Ok(known.iter().cloned().collect())
     }
 }
 
@@ -135,10 +138,13 @@ impl Registry {
     /// once per server; then those of built-in groups are included.
     pub async fn register_api_services(&self, wanted: &[Registration], at_start: bool) -> Result<(), Status> {
         let found = self.api_services().await?;
-        let named = |name: &str| found.iter().find(|it| metadata::text(it, "name") == name);
+        let by_name: HashMap<&str, &Value> = found
+            .iter()
+            .map(|it| (metadata::text(it, "name"), &**it))
+            .collect();
         let wanted_now = wanted.iter().filter(|it| it.is_custom || at_start);
         let made = wanted_now.map(|registration| async {
-            match named(&registration.name()) {
+            match by_name.get(&*registration.name()) {
                 None => self.create_api_service(registration).await,
                 Some(found) if automanaged(found).is_some() => {
                     self.correct_api_service(registration, found).await

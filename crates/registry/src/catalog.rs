@@ -1,6 +1,6 @@
 //! The catalog of resources, built-in and custom.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -8,6 +8,7 @@ use parking_lot::RwLock;
 use tokio::sync::{RwLockReadGuard, RwLockWriteGuard, watch};
 use watchkeeper_kinds::Kind;
 use watchkeeper_meta::{GroupVersionResource, Status};
+use watchkeeper_storage::Key;
 
 use crate::definition::Definition;
 
@@ -27,7 +28,7 @@ pub fn builtin_definition(resource: &GroupVersionResource) -> Option<&'static Ar
 /// The resources of a registry.
 #[derive(Default)]
 pub(crate) struct Catalog {
-    custom: RwLock<Arc<Custom>>,
+    custom: RwLock<Custom>,
     /// The generation of the custom resources, readable without the lock.
     generation: AtomicU64,
     /// Reports each new generation.
@@ -41,8 +42,8 @@ pub(crate) struct Catalog {
 struct Custom {
     /// The number of earlier changes.
     generation: u64,
-    /// In the order of groups, each kind's preferred version first.
-    definitions: Vec<Arc<Definition>>,
+    /// By the stored definitions they come from, each kind's preferred version first.
+    by_source: BTreeMap<Key, Vec<Arc<Definition>>>,
     by_resource: HashMap<GroupVersionResource, Arc<Definition>>,
 }
 
@@ -66,10 +67,18 @@ impl Catalog {
         self.find(&resource).ok_or_else(Status::path_not_found)
     }
 
-    /// All custom resources, and their generation.
+    /// All custom resources in the order of groups, each kind's preferred version first, and their generation.
     pub(crate) fn custom(&self) -> (u64, Vec<Arc<Definition>>) {
-        let custom = self.custom.read().clone();
-        (custom.generation, custom.definitions.clone())
+        let custom = self.custom.read();
+        let mut definitions: Vec<_> = custom.by_source.values().flatten().cloned().collect();
+        definitions.sort_by(|one, other| one.resource.group.cmp(&other.resource.group));
+        (custom.generation, definitions)
+    }
+
+    /// All stored resources.
+    pub(crate) fn all(&self) -> Vec<Arc<Definition>> {
+        let builtin = BUILTIN.values().cloned();
+        builtin.chain(self.custom().1).collect()
     }
 
     /// The generation of the custom resources; it increases with every change.
@@ -94,7 +103,11 @@ impl Catalog {
         let is_beside =
             |it: &Arc<Definition>| it.api_version != definition.api_version && it.prefix("") == prefix;
         match definition.is_custom() {
-            true => self.custom().1.into_iter().filter(is_beside).collect(),
+            true => {
+                let custom = self.custom.read();
+                let definitions = custom.by_source.values().flatten();
+                definitions.filter(|it| is_beside(it)).cloned().collect()
+            }
             false => BUILTIN.values().filter(|it| is_beside(it)).cloned().collect(),
         }
     }
@@ -103,7 +116,10 @@ impl Catalog {
     pub(crate) fn of_kind(&self, api_version: &str, kind: &str) -> Option<Arc<Definition>> {
         let is_wanted = |it: &&Arc<Definition>| it.api_version == api_version && it.resource.kind == kind;
         let builtin = BUILTIN.values().find(is_wanted).cloned();
-        builtin.or_else(|| self.custom().1.iter().find(is_wanted).cloned())
+        builtin.or_else(|| {
+            let custom = self.custom.read();
+            custom.by_source.values().flatten().find(is_wanted).cloned()
+        })
     }
 
     /// Prevents changes of custom kinds until the write is stored.
@@ -116,18 +132,28 @@ impl Catalog {
         self.definitions_lock.write().await
     }
 
-    /// Replaces the custom resources.
-    pub(crate) fn serve(&self, definitions: Vec<Arc<Definition>>) {
-        let named = definitions.iter();
-        let by_resource = named.map(|it| (it.resource.group_version_resource(), it.clone()));
+    /// Replaces the custom resources of definitions that changed.
+    pub(crate) fn serve(&self, changes: Vec<(Key, Vec<Arc<Definition>>)>) {
         let mut custom = self.custom.write();
-        let generation = custom.generation + 1;
-        *custom = Arc::new(Custom {
-            generation,
-            by_resource: by_resource.collect(),
-            definitions,
-        });
-        self.generation.store(generation, Ordering::Release);
-        self.changed.send_replace(generation);
+        for (key, definitions) in changes {
+            custom.replace(key, definitions);
+        }
+        custom.generation += 1;
+        self.generation.store(custom.generation, Ordering::Release);
+        self.changed.send_replace(custom.generation);
+    }
+}
+
+impl Custom {
+    fn replace(&mut self, key: Key, definitions: Vec<Arc<Definition>>) {
+        for gone in self.by_source.remove(&key).unwrap_or_default() {
+            self.by_resource.remove(&gone.resource.group_version_resource());
+        }
+        let named = definitions.iter();
+        self.by_resource
+            .extend(named.map(|it| (it.resource.group_version_resource(), it.clone())));
+        if !definitions.is_empty() {
+            self.by_source.insert(key, definitions);
+        }
     }
 }

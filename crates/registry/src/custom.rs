@@ -6,6 +6,7 @@
 //! ```
 
 mod follow;
+mod names;
 mod settle;
 
 pub(crate) use self::follow::{definition_feed, follow_definitions};

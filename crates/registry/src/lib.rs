@@ -54,6 +54,7 @@ mod selection;
 mod service_address;
 mod subresources;
 mod table;
+mod values;
 mod watch;
 mod watch_cache;
 mod webhook_call;

@@ -1,6 +1,6 @@
 //! Reads of the store: get, list, watch.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -8,12 +8,13 @@ use serde_json::Value;
 use tokio::sync::watch;
 use watchkeeper_kinds::Kind;
 use watchkeeper_meta::{GroupVersionResource, Status};
-use watchkeeper_storage::{ReadError, Store};
+use watchkeeper_storage::{RangeRequest, ReadAt, ReadError, Store};
 
 use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::definition::Definition;
 use crate::feature_gates::FeatureGates;
+use crate::values::Values;
 use crate::watch_cache::{CacheReader, WatchCache};
 use crate::webhook_client::WebhookTransport;
 
@@ -27,6 +28,8 @@ struct Inner {
     catalog: Catalog,
     /// One history per resource that was ever watched, by storage prefix.
     watch_caches: Mutex<HashMap<String, Arc<WatchCache>>>,
+    /// As they were last read.
+    api_services: tokio::sync::Mutex<Values>,
     /// The transport to webhooks.
     webhooks: Option<Arc<dyn WebhookTransport>>,
     feature_gates: FeatureGates,
@@ -43,6 +46,7 @@ impl Reader {
             store,
             catalog: Catalog::default(),
             watch_caches: Mutex::default(),
+            api_services: tokio::sync::Mutex::default(),
             webhooks,
             feature_gates,
         }))
@@ -56,6 +60,11 @@ impl Reader {
     /// The enabled alpha features.
     pub(crate) fn feature_gates(&self) -> FeatureGates {
         self.0.feature_gates
+    }
+
+    /// APIServices as they were last read.
+    pub(crate) fn known_api_services(&self) -> &tokio::sync::Mutex<Values> {
+        &self.0.api_services
     }
 
     /// The store.
@@ -96,6 +105,27 @@ impl Reader {
     /// A built-in kind, in its first stable version.
     pub(crate) fn builtin(&self, kind: &'static Kind) -> Result<Arc<Definition>, Status> {
         self.0.catalog.builtin(kind)
+    }
+
+    /// How many objects there are of each resource: `pods`, `deployments.apps`. Versions of one resource are counted once.
+    pub async fn object_counts(&self) -> Result<Vec<(String, u64)>, Status> {
+        let mut counts = BTreeMap::new();
+        for definition in self.0.catalog.all() {
+            let name = definition.group_resource().to_string();
+            if counts.contains_key(&name) {
+                continue;
+            }
+            let prefix = definition.prefix("");
+            let request = RangeRequest {
+                prefix: &prefix,
+                limit: Some(0),
+                at: ReadAt::Visible,
+                ..RangeRequest::default()
+            };
+            let range = self.store().range(&request).await;
+            counts.insert(name, range.map_err(Status::internal_error)?.remaining as u64);
+        }
+        Ok(counts.into_iter().collect())
     }
 
     /// An object that must exist.

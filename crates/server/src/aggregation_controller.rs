@@ -56,7 +56,7 @@ struct Controller {
 /// An APIService that names a service.
 struct Entry {
     /// As last read.
-    object: Value,
+    object: Arc<Value>,
     service: RemoteService,
     backend: Arc<Backend>,
     addresses: Result<Vec<String>, NoAddress>,
@@ -143,7 +143,6 @@ impl Controller {
         let registry = &server.registry;
         let mut known = std::mem::take(&mut self.known);
         for object in registry.api_services().await? {
-            let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             let Some(service) = RemoteService::read(&object) else {
                 let Availability {
                     is_available,
@@ -155,6 +154,7 @@ impl Controller {
                     .await?;
                 continue;
             };
+            let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             let entry = match known.remove(&name) {
                 Some(same) if same.service == service && is_same_object(&same.object, &object) => {
                     Entry { object, ..same }
@@ -279,7 +279,7 @@ impl Controller {
 }
 
 /// The entry of a new or replaced APIService.
-async fn entry(server: &Shared, object: Value, service: RemoteService) -> Result<Entry, Status> {
+async fn entry(server: &Shared, object: Arc<Value>, service: RemoteService) -> Result<Entry, Status> {
     let (namespace, name) = (&service.namespace, &service.name);
     let addresses = server
         .registry

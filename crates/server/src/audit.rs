@@ -21,6 +21,7 @@ use watchkeeper_registry::{AuditAnnotations, Clock, Decision, User};
 
 use crate::body::ResponseBody;
 use crate::filter::Call;
+use crate::metrics::AuditFigures;
 use crate::respond::Answer;
 use event::Event;
 pub use log_file::AuditLogOptions;
@@ -91,9 +92,9 @@ impl Audit {
         Some(Box::new(audited))
     }
 
-    /// The number of dropped events.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.log.dropped()
+    /// The events so far, for `/metrics`.
+    pub(crate) fn figures(&self) -> AuditFigures {
+        self.log.figures()
     }
 
     /// Writes the queued events; later ones are ignored.
@@ -134,6 +135,11 @@ impl Audited {
             self.audit.log.write(self.event.line(stage, Clock.now()));
         }
     }
+}
+
+/// Reads a policy, or says what is wrong with it.
+pub(crate) fn check_policy(text: &[u8]) -> Result<(), String> {
+    Policy::parse(text).map(drop)
 }
 
 /// Logs the result of a request. The end of a stream is logged when it is dropped.

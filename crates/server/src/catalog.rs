@@ -3,6 +3,7 @@
 //! A catalog is immutable; when custom kinds or aggregated APIs change, a new one replaces it.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
 
@@ -20,7 +21,7 @@ use crate::openapi::Documents;
 /// All served resources.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    groups: Vec<ApiGroup>,
+    groups: Vec<Arc<ApiGroup>>,
     /// The generations of the custom kinds and of the aggregated APIs it contains.
     pub(crate) generation: (u64, u64),
     /// Its OpenAPI documents, dropped with it.
@@ -34,6 +35,8 @@ pub struct ApiGroup {
     pub name: Cow<'static, str>,
     /// Its versions, the preferred one first.
     pub versions: Vec<ApiVersion>,
+    /// The definitions that all of it was made of; none if it has more than custom kinds.
+    definitions: Vec<Arc<Definition>>,
 }
 
 /// One version of a group.
@@ -50,9 +53,16 @@ pub struct ApiVersion {
 /// A served resource, and its definition.
 #[derive(Clone, Debug)]
 pub struct ServedResource {
-    listing: Cow<'static, ApiResource>,
-    /// Its definition; `None` if objects are not stored, as for reviews and bindings.
+    listing: Listing,
+    /// How its objects are stored; `None` if they are answered and forgotten, as reviews and bindings are.
     pub definition: Option<Arc<Definition>>,
+}
+
+/// Where a resource's place in discovery is written down.
+#[derive(Clone, Debug)]
+enum Listing {
+    Schema(&'static ApiResource),
+    Definition(Arc<Definition>),
 }
 
 impl Catalog {
@@ -67,31 +77,43 @@ impl Catalog {
     pub fn new(resources: impl IntoIterator<Item = ServedResource>) -> Self {
         let mut catalog = Self::default();
         for resource in resources {
-            catalog.add(resource);
+            let name = &resource.resource.group;
+            let place = match catalog.groups.iter().position(|it| it.name == *name) {
+                Some(place) => place,
+                None => {
+                    catalog.groups.push(Arc::new(ApiGroup::empty(name.clone())));
+                    catalog.groups.len() - 1
+                }
+            };
+            Arc::make_mut(&mut catalog.groups[place]).add(resource);
         }
         catalog
     }
 
-    fn add(&mut self, resource: ServedResource) {
-        let (group, version) = (resource.resource.group.clone(), resource.resource.version.clone());
-        let group = find_or_push(
-            &mut self.groups,
-            |it| it.name == group,
-            || ApiGroup {
-                name: group.clone(),
-                versions: Vec::new(),
-            },
-        );
-        let version = find_or_push(
-            &mut group.versions,
-            |it| it.name == version,
-            || ApiVersion {
-                name: version.clone(),
-                resources: Vec::new(),
-                remote: None,
-            },
-        );
-        version.resources.push(Arc::new(resource));
+    /// The resources of an unextended server, and custom ones in the order of their groups. Groups that `previous` made of
+    /// the same definitions are taken from there: a new kind costs the same however many there are.
+    pub(crate) fn with_custom(previous: &Self, definitions: &[Arc<Definition>]) -> Self {
+        let mut catalog = Self::clone(&Self::built_in());
+        let built_in = catalog.groups.len();
+        let known: HashMap<&str, &Arc<ApiGroup>> = previous
+            .groups
+            .iter()
+            .map(|group| (&*group.name, group))
+            .collect();
+        for definitions in definitions.chunk_by(|one, other| one.resource.group == other.resource.group) {
+            let name = &definitions[0].resource.group;
+            let extended = catalog.groups[..built_in].iter_mut().find(|it| it.name == *name);
+            match (extended, known.get(&**name)) {
+                (Some(group), _) => Arc::make_mut(group).add_custom(definitions),
+                (None, Some(known)) if known.is_of(definitions) => catalog.groups.push(Arc::clone(known)),
+                (None, _) => {
+                    let mut group = ApiGroup::empty(name.clone());
+                    group.add_custom(definitions);
+                    catalog.groups.push(Arc::new(group));
+                }
+            }
+        }
+        catalog
     }
 
     /// Adds a group version of another server, replacing a local one. Groups and versions are ordered by priority.
@@ -104,18 +126,20 @@ impl Catalog {
         let Some(group) = self.groups.iter_mut().find(|it| it.name == service.group) else {
             let rank = |name: &str| std::cmp::Reverse(i64::from(group_priority(name)));
             let priority = std::cmp::Reverse(service.group_priority);
-            let is_behind = |it: &ApiGroup| (rank(&it.name), &*it.name) > (priority, &service.group);
-            // The core group is always first.
+            let is_behind = |it: &Arc<ApiGroup>| (rank(&it.name), &*it.name) > (priority, &service.group);
+            // Core has a place of its own, in front.
             let behind = self
                 .groups
                 .iter()
                 .position(|it| !it.name.is_empty() && is_behind(it));
-            let group = ApiGroup {
-                name: service.group.clone().into(),
-                versions: vec![version],
-            };
-            return self.groups.insert(behind.unwrap_or(self.groups.len()), group);
+            let mut group = ApiGroup::empty(service.group.clone().into());
+            group.versions.push(version);
+            return self
+                .groups
+                .insert(behind.unwrap_or(self.groups.len()), Arc::new(group));
         };
+        let group = Arc::make_mut(group);
+        group.definitions.clear();
         group.versions.retain(|it| it.name != service.version);
         let name = group.name.clone();
         let is_behind =
@@ -127,13 +151,14 @@ impl Catalog {
     }
 
     /// The groups, core first.
-    pub fn groups(&self) -> &[ApiGroup] {
+    pub fn groups(&self) -> &[Arc<ApiGroup>] {
         &self.groups
     }
 
     /// One group.
     pub fn group(&self, name: &str) -> Option<&ApiGroup> {
-        self.groups.iter().find(|group| group.name == name)
+        let mut groups = self.groups.iter();
+        groups.find(|group| group.name == name).map(|group| &**group)
     }
 
     /// One version of one group.
@@ -151,7 +176,46 @@ impl Catalog {
 }
 
 impl ApiGroup {
-    /// True if all its resources are custom.
+    fn empty(name: Cow<'static, str>) -> Self {
+        Self {
+            name,
+            versions: Vec::new(),
+            definitions: Vec::new(),
+        }
+    }
+
+    fn add_custom(&mut self, definitions: &[Arc<Definition>]) {
+        if self.versions.is_empty() {
+            self.definitions = definitions.to_vec();
+        }
+        for definition in definitions {
+            self.add(ServedResource::custom(definition));
+        }
+    }
+
+    /// Whether it was made of these definitions and of nothing else.
+    fn is_of(&self, definitions: &[Arc<Definition>]) -> bool {
+        let mut same = self.definitions.iter().zip(definitions);
+        self.definitions.len() == definitions.len() && same.all(|(one, other)| Arc::ptr_eq(one, other))
+    }
+
+    fn add(&mut self, resource: ServedResource) {
+        let name = &resource.resource.version;
+        let place = match self.versions.iter().position(|it| it.name == *name) {
+            Some(place) => place,
+            None => {
+                self.versions.push(ApiVersion {
+                    name: name.clone(),
+                    resources: Vec::new(),
+                    remote: None,
+                });
+                self.versions.len() - 1
+            }
+        };
+        self.versions[place].resources.push(Arc::new(resource));
+    }
+
+    /// Whether all that it has are custom kinds.
     pub fn is_custom(&self) -> bool {
         let mut resources = self.versions.iter().flat_map(|version| &version.resources);
         resources.all(|resource| resource.is_custom())
@@ -170,14 +234,14 @@ impl ServedResource {
     pub(crate) fn built_in() -> impl Iterator<Item = Self> {
         resources::all().iter().map(|listing| Self {
             definition: builtin_definition(&listing.resource.group_version_resource()).cloned(),
-            listing: Cow::Borrowed(listing),
+            listing: Listing::Schema(listing),
         })
     }
 
     /// A custom resource.
     pub(crate) fn custom(definition: &Arc<Definition>) -> Self {
         Self {
-            listing: definition.listing.clone(),
+            listing: Listing::Definition(definition.clone()),
             definition: Some(definition.clone()),
         }
     }
@@ -215,17 +279,9 @@ impl Deref for ServedResource {
     type Target = ApiResource;
 
     fn deref(&self) -> &ApiResource {
-        &self.listing
-    }
-}
-
-fn find_or_push<T>(list: &mut Vec<T>, is_it: impl Fn(&T) -> bool, make: impl FnOnce() -> T) -> &mut T {
-    let index = match list.iter().position(is_it) {
-        Some(index) => index,
-        None => {
-            list.push(make());
-            list.len() - 1
+        match &self.listing {
+            Listing::Schema(listing) => listing,
+            Listing::Definition(definition) => &definition.listing,
         }
-    };
-    &mut list[index]
+    }
 }

@@ -148,7 +148,8 @@ fn entry(group: &ApiGroup, version: &ApiVersion) -> GroupVersionEntry {
 
 /// Every group but core, which has its own path.
 fn named_groups(catalog: &Catalog) -> impl Iterator<Item = &ApiGroup> {
-    catalog.groups().iter().filter(|group| !group.name.is_empty())
+    let groups = catalog.groups().iter().map(|group| &**group);
+    groups.filter(|group| !group.name.is_empty())
 }
 
 impl<'a> ResourceList<'a> {

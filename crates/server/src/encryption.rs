@@ -134,6 +134,11 @@ impl Provider {
     }
 }
 
+/// Reads a configuration, or says what is wrong with it.
+pub(crate) fn check_configuration(text: &[u8]) -> Result<(), String> {
+    Encryption::parse(text).map(drop)
+}
+
 impl Encryption {
     fn new(rules: Vec<Rule>) -> Self {
         let rule_of = |group: &str, plural: &str| {

@@ -151,6 +151,13 @@ impl Faults {
         self.streams.lock().matching(request).count()
     }
 
+    /// What the open streams are about.
+    pub(crate) fn stream_infos(&self) -> Vec<RequestInfo> {
+        let (streams, all) = (self.streams.lock(), RequestMatch::default());
+        let open = streams.matching(&all);
+        open.map(|stream| stream.info.clone()).collect()
+    }
+
     pub(crate) fn is_refusing_connections(&self) -> bool {
         self.refusing.load(Ordering::Relaxed)
     }

@@ -134,7 +134,8 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
         ..accept_for_error(&call.accept())
     };
     let route = Route::of_decoded(&server.catalog(), &head.method, &info.path, query);
-    let labels = Labels::of(route.as_ref().ok());
+    let labels = Labels::of(route.as_ref().ok(), query);
+    let _in_flight = server.metrics.begin(&info);
     let mut call = Call {
         server: server.clone(),
         head,
@@ -168,9 +169,7 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
         Some(audited) => audit::log(audited, answer),
         None => answer,
     };
-    server
-        .metrics
-        .answered(labels, answer.status().as_u16(), began.elapsed());
+    let answer = server.metrics.answered(labels, answer, began.elapsed());
     if answer.status() == StatusCode::OK {
         let bytes = answer.body().size_hint().exact();
         server

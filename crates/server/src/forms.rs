@@ -77,12 +77,18 @@ pub(crate) fn list_pieces(definition: &Arc<Definition>, list: List, form: Form) 
     }
 }
 
-/// The next initial events of a watch in one piece; `None` if there are no more, or if their form is built one by
-/// one.
-pub(crate) fn initial_frames(watch: &mut Watch, form: Form) -> Option<Result<Bytes, Status>> {
+/// The next frames of those a watch begins with in one piece; `None` if there are no more, or if their form is made one
+/// by one.
+///
+/// `sent` is told the size of each event.
+pub(crate) fn initial_frames(
+    watch: &mut Watch,
+    form: Form,
+    sent: impl FnMut(usize),
+) -> Option<Result<Bytes, Status>> {
     let Form { accepted, .. } = form;
     let is_plain = !matches!(accepted.transform, Transform::Table(_)) && !is_old_metadata(accepted);
-    is_plain.then(|| encode::initial_events(watch, output(accepted)))?
+    is_plain.then(|| encode::initial_events(watch, output(accepted), sent))?
 }
 
 /// One frame of a watch. Only the first frame of a Table has columns.

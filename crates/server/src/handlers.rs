@@ -48,7 +48,7 @@ pub(crate) async fn answer(
     match route {
         Route::Root => documents::root(call),
         Route::Version => Ok(documents::version()),
-        Route::Metrics => Ok(documents::metrics(call)),
+        Route::Metrics => documents::metrics(call).await,
         Route::HealthMetrics => Ok(documents::health_metrics(call).await),
         Route::Statusz => Ok(documents::statusz(call)),
         Route::Flagz => Ok(documents::flagz(call)),

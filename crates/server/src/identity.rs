@@ -7,7 +7,7 @@
 
 use bytes::Bytes;
 use watchkeeper_meta::Status;
-use watchkeeper_storage::{Store, WriteError};
+use watchkeeper_storage::{KeyValue, Store, WriteError};
 
 use crate::certificates::Authority;
 use crate::service_account_keys::SigningKey;
@@ -63,6 +63,7 @@ async fn kept<T: Into<Bytes>>(
 ) -> Result<Bytes, Status> {
     loop {
         if let Some(found) = store.get(key, None).await.map_err(Status::internal_error)? {
+            rewrite_if_stale(store, &found).await;
             return Ok(found.value);
         }
         let made = make()?.into();
@@ -72,6 +73,20 @@ async fn kept<T: Into<Bytes>>(
             Err(WriteError::Conflict { .. }) => {}
             Err(error) => return Err(Status::internal_error(error)),
         }
+    }
+}
+
+/// Stores a part of the identity again if it is encrypted with a key that is no longer the first, as whoever rotates keys
+/// does with Secrets: nobody else writes it, and the server would not start without the old key.
+async fn rewrite_if_stale(store: &Store, found: &KeyValue) {
+    if !store.is_stale(&found.key, found.mod_revision) {
+        return;
+    }
+    let (key, value) = (&found.key, found.value.clone());
+    match store.update(key, value, found.mod_revision, None).await {
+        // Another server did it.
+        Ok(_) | Err(WriteError::Conflict { .. }) => {}
+        Err(error) => tracing::warn!(%key, %error, "still encrypted with an older key"),
     }
 }
 

@@ -43,6 +43,8 @@ mod filter;
 mod flow_control;
 mod forms;
 mod front_proxy;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handlers;
 mod hangup;
 mod head_guard;

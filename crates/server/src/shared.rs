@@ -11,7 +11,7 @@ use watchkeeper_registry::Registry;
 use crate::activity::Counts;
 use crate::aggregation::Aggregator;
 use crate::audit::Audit;
-use crate::catalog::{Catalog, ServedResource};
+use crate::catalog::Catalog;
 use crate::faults::Faults;
 use crate::flow_control::FlowControl;
 #[cfg(feature = "testing")]
@@ -122,8 +122,7 @@ impl Shared {
             return catalog;
         }
         let (generation, custom) = self.registry.custom_definitions();
-        let mut catalog =
-            Catalog::new(ServedResource::built_in().chain(custom.iter().map(ServedResource::custom)));
+        let mut catalog = Catalog::with_custom(&catalog, &custom);
         for remote in &*self.aggregator.remotes() {
             catalog.add_remote(&remote.service, remote.documents.clone());
         }

@@ -70,15 +70,15 @@ fn check(class: &Place<'_, '_>, errors: &mut Errors) {
 
 /// Checks the allowed topologies: terms must differ.
 fn check_topologies(topologies: &Place<'_, '_>, errors: &mut Errors) {
-    let mut seen: Vec<Requirements<'_>> = Vec::new();
+    let mut seen: BTreeMap<Requirements<'_>, usize> = BTreeMap::new();
     for term in topologies.items() {
         let expressions = term.field("matchLabelExpressions");
         let requirements = check_requirements(&expressions, errors);
         // Kubernetes also compares with as many empty terms as there are terms.
         let empty = if requirements.is_empty() { topologies.len() } else { 0 };
-        let same = seen.iter().filter(|other| **other == requirements).count();
-        errors.extend((0..empty + same).map(|_| FieldError::duplicate(&expressions.path(), "")));
-        seen.push(requirements);
+        let same = seen.entry(requirements).or_default();
+        errors.push_times(empty + *same, || FieldError::duplicate(&expressions.path(), ""));
+        *same += 1;
     }
 }
 

@@ -337,10 +337,19 @@ fn check_version(at: &Place<'_, '_>, version: &str, errors: &mut Errors) {
     }
 }
 
+/// The most variables of a policy. Each compiled expression knows the types of all variables before it, so memory grows with
+/// the square of their number. Kubernetes has no limit of its own.
+const MAX_VARIABLES: usize = 256;
+
 /// Validates the variables of a policy; later expressions can use them.
 pub(crate) fn check_variables(spec: &Place<'_, '_>, errors: &mut Errors) -> Environments {
     let mut environments = Environments::of(spec.value());
-    for variable in spec.field("variables").items() {
+    let variables = spec.field("variables");
+    if variables.len() > MAX_VARIABLES {
+        errors.push(variables.too_many(MAX_VARIABLES));
+        return environments;
+    }
+    for variable in variables.items() {
         let (name, expression) = (variable.field("name"), variable.field("expression"));
         if name.text().trim().is_empty() {
             errors.push(name.required("name is not specified"));

@@ -1,15 +1,15 @@
 //! Keeps the served custom kinds consistent with the stored CustomResourceDefinitions.
 //!
-//! After each write of a definition, before its response, all definitions are examined: names are accepted unless
-//! another kind of the group has them; a kind with accepted names is established and served; a deleted definition
-//! loses its objects, then is removed. Kubernetes does this asynchronously in controllers; here a kind is usable as
-//! soon as its definition was created.
+//! After each write of a definition, before its response, it is examined: its names are accepted unless another kind of
+//! the group has them; a kind with accepted names is established and served; a deleted definition loses its objects, then is
+//! removed. Kubernetes does this asynchronously in controllers; here a kind is usable as soon as its definition was
+//! created. Unchanged definitions are neither parsed nor compiled again.
 //!
 //! ```text
 //! created ─▶ NamesAccepted ─▶ Established, served ─▶ deleted: Terminating ─▶ objects gone ─▶ definition gone
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,11 +17,13 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use watchkeeper_kinds::{Approval, KindVersion, Part, builtin};
 use watchkeeper_meta::{DeleteOptions, ListOptions, Status};
-use watchkeeper_storage::{RangeRequest, ReadAt, Revision};
+use watchkeeper_storage::{Key, Revision};
 
+use super::names::Names;
 use crate::context::{WriteContext, timestamp};
 use crate::definition::{Definition, Lifetime};
 use crate::object::Live;
+use crate::values::{StoredValue, ValueChange, Values};
 use crate::write::{DeleteAdmission, Deletion, Managed, Proposal, Target, Write};
 use crate::{Registry, metadata};
 
@@ -38,31 +40,79 @@ const MAX_ROUNDS: usize = 32;
 /// The compiled definitions.
 #[derive(Default)]
 pub(crate) struct Settling {
-    /// Each definition as last compiled. The lock is held while definitions are examined and updated.
-    known: tokio::sync::Mutex<HashMap<String, Known>>,
+    /// The lock is held while definitions are examined and updated.
+    known: tokio::sync::Mutex<Definitions>,
     /// A task already waits to examine the definitions for cancelled writers.
     is_pending: AtomicBool,
 }
 
+/// The stored definitions, their pending work, and their compiled form. Work stays pending until it is done, even if the
+/// call that does it is cancelled.
+#[derive(Default)]
+struct Definitions {
+    stored: Values,
+    names: Names,
+    /// Definitions whose status may be out of date.
+    unsettled: BTreeSet<Key>,
+    /// Definitions whose served form may be out of date.
+    unserved: BTreeSet<Key>,
+    /// Deleted definitions.
+    terminating: BTreeSet<Key>,
+    compiled: HashMap<Key, Compiled>,
+}
+
 /// A definition as last compiled.
-struct Known {
-    uid: String,
-    /// The fields it was compiled from.
-    source: Value,
+struct Compiled {
+    /// The definition it was compiled from.
+    source: Arc<Value>,
     served_since: Revision,
     definitions: Vec<Arc<Definition>>,
 }
 
-/// The creation revisions of definitions, by name.
-struct Defined {
-    since: HashMap<String, Revision>,
-    now: Revision,
-}
+impl Definitions {
+    /// Reads the definitions that changed, and records the work they need.
+    async fn refresh(&mut self, registry: &Registry, defining: &Definition) -> Result<(), Status> {
+        for change in self.stored.refresh(registry, defining).await? {
+            self.note(change);
+        }
+        Ok(())
+    }
 
-impl Defined {
-    /// The creation of the definition. Older objects under its prefix belong to an earlier kind of the same name.
-    fn since(&self, name: &str) -> Revision {
-        self.since.get(name).copied().unwrap_or(self.now)
+    fn note(&mut self, ValueChange { key, before, now }: ValueChange) {
+        let concerned = self.names.follow(&key, before.as_deref(), now.as_deref());
+        self.unsettled.extend(concerned);
+        match now.as_deref().is_some_and(is_deleting) {
+            true => self.terminating.insert(key.clone()),
+            false => self.terminating.remove(&key),
+        };
+        self.unsettled.insert(key.clone());
+        self.unserved.insert(key);
+    }
+
+    /// A definition with the status it should have; `None` if it has it, or if the definition is gone.
+    fn settled_status(&self, key: &Key, imported: Revision, now: &str) -> Option<(Arc<Value>, Value)> {
+        let definition = &self.stored.get(key)?.value;
+        let version = metadata::text(definition, "resourceVersion").parse();
+        // The status of imported definitions is final.
+        if version.is_ok_and(|version: u64| version <= imported.get()) {
+            return None;
+        }
+        let status = settled_status(key, definition, &self.names, now)?;
+        Some((definition.clone(), status))
+    }
+
+    /// The definition under a key, if it is established.
+    fn established(&self, key: &Key) -> Option<&StoredValue> {
+        let stored = self.stored.get(key)?;
+        is_true(&stored.value, "Established").then_some(stored)
+    }
+
+    /// True if the served form of a definition is out of date.
+    fn is_outdated(&self, key: &Key) -> bool {
+        match (self.compiled.get(key), self.established(key)) {
+            (Some(compiled), Some(stored)) => !is_same_source(&compiled.source, &stored.value),
+            (compiled, stored) => compiled.is_some() || stored.is_some(),
+        }
     }
 }
 
@@ -93,7 +143,7 @@ impl Registry {
         });
     }
 
-    async fn settle(&self, known: &mut HashMap<String, Known>) -> Result<(), Status> {
+    async fn settle(&self, known: &mut Definitions) -> Result<(), Status> {
         for _ in 0..MAX_ROUNDS {
             if !self.settle_once(known).await? {
                 break;
@@ -110,39 +160,26 @@ impl Registry {
         }
     }
 
-    /// Examines every definition once; returns true if a change may affect other definitions.
-    async fn settle_once(&self, known: &mut HashMap<String, Known>) -> Result<bool, Status> {
+    /// Examines every unsettled definition once; returns true if a change may affect other definitions.
+    async fn settle_once(&self, known: &mut Definitions) -> Result<bool, Status> {
         let defining = self.builtin(&builtin::CUSTOM_RESOURCE_DEFINITION)?;
-        let mut definitions = self.definition_values(&defining).await?;
-        let (mut granted, mut changed) = (GrantedNames::of(&definitions), false);
-        for index in 0..definitions.len() {
-            // The status of imported definitions is final.
-            let version = metadata::text(&definitions[index], "resourceVersion").parse();
-            if version.is_ok_and(|version: u64| version <= self.imported().get()) {
-                continue;
-            }
+        known.refresh(self, &defining).await?;
+        let mut changed = false;
+        for key in known.unsettled.clone() {
             let now = timestamp(self.clock().now());
-            let Some(status) = settled_status(&definitions[index], index, &granted, &now) else {
+            let Some((definition, status)) = known.settled_status(&key, self.imported(), &now) else {
+                known.unsettled.remove(&key);
                 continue;
             };
-            self.write_status(&defining, &definitions[index], status).await?;
-            definitions = self.definition_values(&defining).await?;
-            granted = GrantedNames::of(&definitions);
+            self.write_status(&defining, &definition, status).await?;
+            known.refresh(self, &defining).await?;
             changed = true;
-            if index >= definitions.len() {
-                break;
-            }
         }
-        self.serve_definitions(&defining, &definitions, known).await;
-        for definition in definitions.iter().filter(|it| is_deleting(it)) {
-            changed |= self.clean_up(&defining, definition, known).await?;
+        self.serve_definitions(known).await;
+        for key in known.terminating.clone() {
+            changed |= self.clean_up(&defining, &key, known).await?;
         }
         Ok(changed)
-    }
-
-    async fn definition_values(&self, defining: &Definition) -> Result<Vec<Value>, Status> {
-        let list = self.list(defining, "", &ListOptions::default()).await?;
-        list.items.iter().map(|item| item.to_value(defining)).collect()
     }
 
     /// Writes the status of a definition, unless it was deleted.
@@ -171,73 +208,66 @@ impl Registry {
 
     /// Compiles changed definitions and serves the established ones. Watches of versions that are removed or changed
     /// end.
-    async fn serve_definitions(
-        &self,
-        defining: &Definition,
-        definitions: &[Value],
-        known: &mut HashMap<String, Known>,
-    ) {
+    async fn serve_definitions(&self, known: &mut Definitions) {
+        let noted = std::mem::take(&mut known.unserved);
+        known.unserved = noted.into_iter().filter(|key| known.is_outdated(key)).collect();
+        if known.unserved.is_empty() {
+            return;
+        }
         let _no_writes = self.catalog().change().await;
-        let defined = self.defined(defining).await;
+        self.drain_writes().await;
         // No await from here on: a cancelled call has applied everything or nothing.
-        let mut served = Vec::new();
-        let (mut next, mut is_same) = (HashMap::new(), true);
-        for definition in definitions.iter().filter(|it| is_true(it, "Established")) {
-            let name = metadata::text(definition, "name").to_owned();
-            let source = source(definition);
-            let uid = metadata::text(definition, "uid");
-            let entry = match known.remove(&name) {
-                Some(same) if same.uid == uid && same.source == source => same,
-                before => {
-                    is_same = false;
-                    self.compiled(definition, uid, source, before, &defined)
-                }
+        let now = self.store().current_revision();
+        let mut changes = Vec::new();
+        for key in std::mem::take(&mut known.unserved) {
+            let before = known.compiled.remove(&key);
+            let Some(stored) = known.established(&key) else {
+                let gone = before.iter().flat_map(|before| &before.definitions);
+                gone.for_each(|it| self.end_watches(it));
+                changes.push((key, Vec::new()));
+                continue;
             };
-            let is_served = |it: &&Arc<Definition>| it.custom.as_ref().is_some_and(|it| it.is_served);
-            served.extend(entry.definitions.iter().filter(is_served).cloned());
-            next.insert(name, entry);
+            let compiled = self.compiled(stored, before, now);
+            changes.push((key.clone(), self.served(&compiled)));
+            known.compiled.insert(key, compiled);
         }
-        let gone = std::mem::replace(known, next);
-        for entry in gone.values() {
-            is_same = false;
-            entry.definitions.iter().for_each(|it| self.end_watches(it));
-        }
-        if !is_same {
-            served.retain(|it| {
-                !self
-                    .catalog()
-                    .is_builtin_version(&it.resource.group, &it.resource.version)
-            });
-            served.sort_by(|one, other| one.resource.group.cmp(&other.resource.group));
-            self.catalog().serve(served);
-        }
+        self.catalog().serve(changes);
     }
 
-    fn compiled(
-        &self,
-        definition: &Value,
-        uid: &str,
-        source: Value,
-        before: Option<Known>,
-        defined: &Defined,
-    ) -> Known {
-        let before = before.filter(|before| before.uid == uid);
+    /// The versions that clients can ask for.
+    fn served(&self, compiled: &Compiled) -> Vec<Arc<Definition>> {
+        let is_served = |it: &&Arc<Definition>| {
+            let resource = &it.resource;
+            it.custom.as_ref().is_some_and(|it| it.is_served)
+                && !self
+                    .catalog()
+                    .is_builtin_version(&resource.group, &resource.version)
+        };
+        compiled.definitions.iter().filter(is_served).cloned().collect()
+    }
+
+    fn compiled(&self, stored: &StoredValue, before: Option<Compiled>, now: Revision) -> Compiled {
+        let definition = &*stored.value;
         let name = metadata::text(definition, "name");
+        let is_same_object = |before: &Compiled| is_same_uid(&before.source, definition);
         let has_changed = definition["metadata"]["generation"].as_i64().unwrap_or(1) > 1;
         let schema_since = match (has_changed, self.store().is_shared()) {
             // Nothing can have been stored before the first schema.
             (false, _) => Revision::ZERO,
-            (true, false) => defined.now,
+            (true, false) => now,
             // Other servers may still use the older schema, so no stored object is assumed to match this one.
             (true, true) => Revision::new(u64::MAX),
         };
         let served_since = match &before {
-            Some(before) => before.served_since,
-            None => defined.since(name),
+            Some(before) if is_same_object(before) => before.served_since,
+            // Older objects under its prefix belong to an earlier kind of the same name.
+            _ => stored.created,
         };
         // A kind being deleted stays as it was, so that its watches see the deletion of its objects.
         let (ended, watched) = match &before {
-            Some(before) if is_same_but_for_deletion(&before.source, &source) => {
+            Some(before)
+                if is_same_object(before) && is_same_but_for_deletion(&before.source, definition) =>
+            {
                 (&[][..], &before.definitions[..])
             }
             Some(before) => (&before.definitions[..], &[][..]),
@@ -259,29 +289,10 @@ impl Registry {
             Arc::new(Definition::custom(version, lifetime))
         });
         let definitions = definitions.collect();
-        Known {
-            uid: uid.to_owned(),
-            source,
+        Compiled {
+            source: stored.value.clone(),
             served_since,
             definitions,
-        }
-    }
-
-    /// Reads the creation revisions of definitions while no custom object is being written.
-    async fn defined(&self, defining: &Definition) -> Defined {
-        self.drain_writes().await;
-        let prefix = defining.prefix("");
-        let request = RangeRequest {
-            prefix: &prefix,
-            at: ReadAt::Visible,
-            ..RangeRequest::default()
-        };
-        let found = self.store().range(&request).await;
-        let found = found.into_iter().flat_map(|range| range.items);
-        let since = found.map(|item| (item.key[prefix.len()..].to_owned(), item.create_revision));
-        Defined {
-            since: since.collect(),
-            now: self.store().current_revision(),
         }
     }
 
@@ -290,9 +301,12 @@ impl Registry {
     async fn clean_up(
         &self,
         defining: &Arc<Definition>,
-        definition: &Value,
-        known: &mut HashMap<String, Known>,
+        key: &Key,
+        known: &Definitions,
     ) -> Result<bool, Status> {
+        let Some(definition) = known.stored.get(key).map(|stored| &*stored.value) else {
+            return Ok(false);
+        };
         let finalizers = definition["metadata"]["finalizers"].as_array();
         if !finalizers.is_some_and(|list| list.iter().any(|name| name == FINALIZER)) {
             return Ok(false);
@@ -300,9 +314,9 @@ impl Registry {
         let name = metadata::text(definition, "name");
         // In the stored version, which needs no conversion webhook.
         let stored = |it: &&Arc<Definition>| it.stored_api_version() == it.api_version;
-        let served = known.get(name).and_then(|known| {
-            let mut definitions = known.definitions.iter();
-            definitions.find(stored).or(known.definitions.first()).cloned()
+        let served = known.compiled.get(key).and_then(|compiled| {
+            let mut definitions = compiled.definitions.iter();
+            definitions.find(stored).or(compiled.definitions.first()).cloned()
         });
         if let Some(served) = served {
             let left = self.delete_all(&served).await?;
@@ -385,17 +399,17 @@ fn ignore_gone(written: Result<(), Status>) -> Result<(), Status> {
     }
 }
 
-/// The fields of a definition that affect what is served.
-fn source(definition: &Value) -> Value {
-    json!({
-        "spec": definition["spec"],
-        "names": definition["status"]["acceptedNames"],
-        "deleting": is_deleting(definition),
-    })
+/// True if two states of a definition are equal in the fields that affect what is served.
+fn is_same_source(one: &Value, other: &Value) -> bool {
+    is_same_uid(one, other) && is_same_but_for_deletion(one, other) && is_deleting(one) == is_deleting(other)
 }
 
-fn is_same_but_for_deletion(source: &Value, other: &Value) -> bool {
-    ["spec", "names"].iter().all(|part| source[part] == other[part])
+fn is_same_uid(one: &Value, other: &Value) -> bool {
+    one["metadata"]["uid"] == other["metadata"]["uid"]
+}
+
+fn is_same_but_for_deletion(one: &Value, other: &Value) -> bool {
+    one["spec"] == other["spec"] && one["status"]["acceptedNames"] == other["status"]["acceptedNames"]
 }
 
 fn is_deleting(definition: &Value) -> bool {
@@ -410,14 +424,12 @@ fn is_true(definition: &Value, condition: &str) -> bool {
 }
 
 /// The status a definition should have, given all others; `None` if it has it.
-fn settled_status(definition: &Value, index: usize, granted: &GrantedNames, now: &str) -> Option<Value> {
+fn settled_status(key: &Key, definition: &Value, names: &Names, now: &str) -> Option<Value> {
     if is_deleting(definition) {
         return None;
     }
     let status = &definition["status"];
-    let others = granted.by_others(definition, index);
-    let (accepted, conflict) =
-        accepted_names(&definition["spec"]["names"], &status["acceptedNames"], &others);
+    let (accepted, conflict) = names.accepted(key, definition);
     let mut new = status.clone();
     new["acceptedNames"] = accepted;
     if let Some(approval) = Approval::of(definition) {
@@ -443,112 +455,6 @@ fn settled_status(definition: &Value, index: usize, granted: &GrantedNames, now:
         new = with_condition(&new, "Established", state, reason, message, now);
     }
     (new != *status).then_some(new)
-}
-
-/// The accepted names of each group, indexed: every definition looks up its names, and must not scan all others.
-#[derive(Default)]
-struct GrantedNames(HashMap<String, HashMap<(Sort, String), Holders>>);
-
-/// The namespace of a name: kinds and resources may have equal names.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Sort {
-    Resource,
-    Kind,
-}
-
-/// The definitions that hold a name; nearly always one.
-struct Holders {
-    first: usize,
-    has_others: bool,
-}
-
-/// The accepted names of the group's other definitions.
-struct ByOthers<'g> {
-    group: Option<&'g HashMap<(Sort, String), Holders>>,
-    index: usize,
-}
-
-impl GrantedNames {
-    fn of(definitions: &[Value]) -> Self {
-        let mut granted = Self::default();
-        for (index, definition) in definitions.iter().enumerate() {
-            let names = &definition["status"]["acceptedNames"];
-            let group = granted
-                .0
-                .entry(text(&definition["spec"], "group").to_owned())
-                .or_default();
-            let resources =
-                texts(names, "shortNames").chain([text(names, "plural"), text(names, "singular")]);
-            let kinds = [text(names, "kind"), text(names, "listKind")];
-            let resources = resources.map(|name| (Sort::Resource, name));
-            for (sort, name) in resources.chain(kinds.map(|name| (Sort::Kind, name))) {
-                let holders = group.entry((sort, name.to_owned())).or_insert(Holders {
-                    first: index,
-                    has_others: false,
-                });
-                holders.has_others |= holders.first != index;
-            }
-        }
-        granted
-    }
-
-    fn by_others(&self, definition: &Value, index: usize) -> ByOthers<'_> {
-        let group = self.0.get(text(&definition["spec"], "group"));
-        ByOthers { group, index }
-    }
-}
-
-impl ByOthers<'_> {
-    fn have(&self, sort: Sort, name: &str) -> bool {
-        let holders = self.group.and_then(|group| group.get(&(sort, name.to_owned())));
-        holders.is_some_and(|holders| holders.first != self.index || holders.has_others)
-    }
-}
-
-fn text<'v>(names: &'v Value, field: &str) -> &'v str {
-    names[field].as_str().unwrap_or_default()
-}
-
-fn texts<'v>(names: &'v Value, field: &str) -> impl Iterator<Item = &'v str> + use<'v> {
-    let list = names[field].as_array().into_iter().flatten();
-    list.filter_map(Value::as_str)
-}
-
-/// The names that a kind may have, and the last conflict: its reason and message.
-fn accepted_names(
-    wanted: &Value,
-    accepted: &Value,
-    others: &ByOthers<'_>,
-) -> (Value, Option<(&'static str, String)>) {
-    let mut granted = accepted.clone();
-    let mut conflict = None;
-    for (field, word, sort) in [
-        ("plural", "PluralConflict", Sort::Resource),
-        ("singular", "SingularConflict", Sort::Resource),
-        ("shortNames", "ShortNamesConflict", Sort::Resource),
-        ("kind", "KindConflict", Sort::Kind),
-        ("listKind", "ListKindConflict", Sort::Kind),
-    ] {
-        let names = Some(text(wanted, field)).filter(|name| !name.is_empty());
-        let names = names.into_iter().chain(texts(wanted, field));
-        let taken = names.filter(|name| others.have(sort, name));
-        let conflicts: Vec<String> = taken.map(|name| format!("{name:?} is already in use")).collect();
-        match &conflicts[..] {
-            [] => set_or_remove(&mut granted, field, wanted),
-            [one] => conflict = Some((word, one.clone())),
-            several => conflict = Some((word, format!("[{}]", several.join(", ")))),
-        }
-    }
-    set_or_remove(&mut granted, "categories", wanted);
-    (granted, conflict)
-}
-
-fn set_or_remove(names: &mut Value, field: &str, wanted: &Value) {
-    match (wanted.get(field), names.as_object_mut()) {
-        (Some(value), _) => names[field] = value.clone(),
-        (None, Some(names)) => drop(names.remove(field)),
-        (None, None) => {}
-    }
 }
 
 /// A status with a condition, whose `lastTransitionTime` changes only with its status.
@@ -605,8 +511,12 @@ mod tests {
     #[test]
     fn a_name_is_accepted_for_one_kind() {
         let conditions = |definitions: &[Value]| {
-            let granted = GrantedNames::of(definitions);
-            let status = settled_status(&definitions[0], 0, &granted, "now").unwrap();
+            let mut names = Names::default();
+            let keys = ["0", "1"].map(Key::from);
+            for (key, definition) in keys.iter().zip(definitions) {
+                names.follow(key, None, Some(definition));
+            }
+            let status = settled_status(&keys[0], &definitions[0], &names, "now").unwrap();
             let list = status["conditions"].as_array().unwrap().clone();
             let texts = list
                 .iter()

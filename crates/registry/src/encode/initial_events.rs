@@ -9,19 +9,28 @@ use crate::watch::Watch;
 
 /// The next piece of initial events; `None` if there are no more.
 ///
-/// An object that cannot be encoded ends the piece before it; the next call returns the error.
-pub fn initial_events(watch: &mut Watch, form: OutputForm) -> Option<Result<Bytes, Status>> {
+/// An object that cannot be encoded ends the piece before it; the next call returns the error. `sent` is called with the
+/// size of each event.
+pub fn initial_events(
+    watch: &mut Watch,
+    form: OutputForm,
+    mut sent: impl FnMut(usize),
+) -> Option<Result<Bytes, Status>> {
     let (definition, initial) = watch.definition_and_initial();
     initial.front()?;
-    let sent = Sent::new(definition, form.view);
+    let form_of_events = Sent::new(definition, form.view);
     let mut out = Vec::with_capacity(expected_piece_len(initial.iter(), form.encoding));
     while out.len() < PIECE_BYTES
         && let Some(object) = initial.front()
     {
         let before = out.len();
-        let written = sent.write_event(definition, WatchEventKind::Added, object, form.encoding, &mut out);
+        let written =
+            form_of_events.write_event(definition, WatchEventKind::Added, object, form.encoding, &mut out);
         match written {
-            Ok(()) => drop(initial.pop_front()),
+            Ok(()) => {
+                sent(out.len() - before);
+                initial.pop_front();
+            }
             Err(status) if before == 0 => return Some(Err(status)),
             Err(_) => {
                 out.truncate(before);

@@ -290,11 +290,11 @@ async fn initial_events_in_pieces_equal_those_one_by_one_and_later_events_follow
             one_by_one.extend(encode::watch_item(&cluster.config_maps, &item, form).unwrap());
         }
         let mut watch = cluster.watch(options.clone()).await;
-        let mut pieces = vec![encode::initial_events(&mut watch, form).unwrap().unwrap()];
-        // Between two pieces, or after the only one.
+        let mut pieces = vec![encode::initial_events(&mut watch, form, |_| {}).unwrap().unwrap()];
+        // Between two pieces, or behind the only one.
         cluster.create(config_map("n9", "1")).await.unwrap();
         cluster.delete("n3").await.unwrap();
-        while let Some(piece) = encode::initial_events(&mut watch, form) {
+        while let Some(piece) = encode::initial_events(&mut watch, form, |_| {}) {
             pieces.push(piece.unwrap());
         }
         assert_eq!((pieces.len(), pieces.concat()), (count, one_by_one), "{form:?}");

@@ -11,6 +11,8 @@ use std::time::{Duration, SystemTime};
 use parking_lot::Mutex;
 use watchkeeper_meta::Time;
 
+use crate::metrics::AuditFigures;
+
 /// The limit on queued events; more are dropped and counted. As kube-apiserver's buffer.
 const MAX_QUEUED: usize = 10_000;
 
@@ -32,6 +34,7 @@ pub struct AuditLogOptions {
 pub(super) struct LogFile {
     lines: Mutex<Option<SyncSender<Vec<u8>>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
+    written: AtomicU64,
     dropped: AtomicU64,
 }
 
@@ -45,6 +48,7 @@ impl LogFile {
         Ok(Self {
             lines: Mutex::new(Some(lines)),
             writer: Mutex::new(Some(writer)),
+            written: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
         })
     }
@@ -56,15 +60,20 @@ impl LogFile {
             .lock()
             .as_ref()
             .is_some_and(|lines| lines.try_send(line).is_ok());
-        if !is_queued && self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
+        if is_queued {
+            self.written.fetch_add(1, Ordering::Relaxed);
+        } else if self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::error!(
                 "the audit log cannot keep up: events are dropped; see apiserver_audit_error_total"
             );
         }
     }
 
-    pub(super) fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+    pub(super) fn figures(&self) -> AuditFigures {
+        AuditFigures {
+            written: self.written.load(Ordering::Relaxed),
+            dropped: self.dropped.load(Ordering::Relaxed),
+        }
     }
 
     /// Waits until all queued lines are written.
@@ -241,6 +250,6 @@ mod tests {
             .map(|path| fs::read_to_string(path).unwrap())
             .collect();
         assert_eq!(kept, ["line 7\n", "line 8\n"]);
-        assert_eq!(log.dropped(), 1);
+        assert_eq!(log.figures().dropped, 1);
     }
 }

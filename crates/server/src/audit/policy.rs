@@ -133,7 +133,7 @@ impl Policy {
         })
     }
 
-    fn parse(bytes: &[u8]) -> Result<Self, String> {
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let policy: Self = yaml::from_slice(bytes, yaml::Mode::Strict).map_err(|error| error.to_string())?;
         if (policy.api_version.as_str(), policy.kind.as_str()) != ("audit.k8s.io/v1", "Policy") {
             return Err(format!("it says {} {}", policy.api_version, policy.kind));

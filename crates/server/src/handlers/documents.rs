@@ -2,9 +2,11 @@
 
 use http::StatusCode;
 use serde::Serialize;
+use watchkeeper_meta::METRICS_CONTENT_TYPE;
 
 use crate::HealthProbe;
 use crate::filter::Call;
+use crate::metrics::Moment;
 use crate::respond::{Answer, Failure, json, text, with_type};
 use crate::version::Version;
 
@@ -64,21 +66,22 @@ pub(super) fn version() -> Answer {
 }
 
 /// `GET /metrics`.
-pub(super) fn metrics(call: &Call) -> Answer {
-    let open_streams = call.server.faults.open_streams(&Default::default());
+pub(super) async fn metrics(call: &Call) -> Result<Answer, Failure> {
     let server = &call.server;
-    let dropped_audit_events = server.audit.as_ref().map(|audit| audit.dropped());
-    let flow_control = server.flow_control.figures();
-    let page = server
-        .metrics
-        .page(open_streams, &flow_control, dropped_audit_events);
-    with_type(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page)
+    let moment = Moment {
+        streams: server.faults.stream_infos(),
+        flow_control: server.flow_control.figures(),
+        audit: server.audit.as_ref().map(|audit| audit.figures()),
+        objects: server.registry.object_counts().await?,
+    };
+    let page = server.metrics.page(&moment);
+    Ok(with_type(StatusCode::OK, METRICS_CONTENT_TYPE, page))
 }
 
 /// `GET /metrics/slis`: every health check as a number.
 pub(super) async fn health_metrics(call: &Call) -> Answer {
     let page = call.server.health().await.metrics();
-    with_type(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page)
+    with_type(StatusCode::OK, METRICS_CONTENT_TYPE, page)
 }
 
 /// `GET /statusz`: the uptime.

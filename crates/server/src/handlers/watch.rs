@@ -13,6 +13,7 @@ use super::websocket;
 use crate::faults::{Action, Faults};
 use crate::filter::Call;
 use crate::forms::{self, Form};
+use crate::metrics::WatchSeries;
 use crate::negotiate::Offer;
 use crate::respond::{self, Answer, Failure};
 use crate::route::ResourceRoute;
@@ -44,6 +45,7 @@ pub(super) async fn watch(call: &mut Call, route: &ResourceRoute) -> Result<Answ
         is_first: true,
         takes_pieces,
         event_faults: EventFaults { faults, stream },
+        series: call.server.metrics.watches_of(route),
     });
     let frames = unfold(frames, async |mut frames| Some((frames.next().await?, frames)));
     let (counts, over_socket) = (call.server.counts.clone(), call.over_socket);
@@ -80,6 +82,7 @@ struct Frames<P> {
     /// True if frames may be gathered.
     takes_pieces: P,
     event_faults: EventFaults,
+    series: Arc<WatchSeries>,
 }
 
 /// The injected faults of one stream's events.
@@ -122,7 +125,8 @@ impl<P: Fn() -> bool> Frames<P> {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if (self.takes_pieces)()
-                && let Some(piece) = forms::initial_frames(&mut self.watch, self.form)
+                && let Some(piece) =
+                    forms::initial_frames(&mut self.watch, self.form, |bytes| self.series.sent(bytes))
             {
                 match piece {
                     Ok(piece) => return Some(piece),
@@ -151,6 +155,7 @@ impl<P: Fn() -> bool> Frames<P> {
         match forms::frame(self.watch.definition(), item, self.form, self.is_first) {
             Ok(frame) => {
                 self.is_first = false;
+                self.series.sent(frame.len());
                 Some(frame)
             }
             Err(status) => {
@@ -223,6 +228,7 @@ mod tests {
                     faults: Arc::default(),
                     stream: 0,
                 },
+                series: Arc::default(),
             }
         }
 

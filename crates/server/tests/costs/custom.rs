@@ -253,3 +253,44 @@ async fn objects() {
         })
         .await;
 }
+
+/// The allocations of forty installs, after so many others.
+async fn installs(cluster: &mut Cluster, from: usize, group: impl Fn(usize) -> String) -> u64 {
+    let mut allocations = 0;
+    for index in from..from + 40 {
+        let properties = map(20, |index| (format!("p{index}"), json!({"type": "string"})));
+        let mut definition = definition(&format!("k{index}x"), object(properties));
+        let group = group(index);
+        definition["metadata"]["name"] = json!(format!("k{index}x.{group}"));
+        definition["spec"]["group"] = json!(group);
+        let (cost, answer) = cluster.send(&Call::post(DEFINITIONS, definition)).await;
+        assert_eq!(cost.status, 201, "{}", String::from_utf8_lossy(&answer));
+        allocations += cost.memory.allocations;
+        // Whoever asks next finds it, which is when the catalog of the server is put together.
+        let path = format!("/apis/{group}/v1/namespaces/default/k{index}x");
+        let (cost, _) = cluster.send(&Call::get(path)).await;
+        assert_eq!(cost.status, 200);
+        allocations += cost.memory.allocations;
+    }
+    allocations
+}
+
+/// Installing five hundred kinds takes five hundred times as much as installing one.
+#[tokio::test]
+async fn a_kind_costs_the_same_however_many_there_are() {
+    const LAST: usize = 480;
+    let one_group = |_: usize| "example.com".to_owned();
+    let own_group = |index: usize| format!("g{index}.example.com");
+    for (name, group) in [
+        ("one group", &one_group as &dyn Fn(usize) -> String),
+        ("groups of their own", &own_group),
+    ] {
+        let mut cluster = Cluster::start().await;
+        let mut costs = Vec::new();
+        for from in (0..=LAST).step_by(40) {
+            costs.push(installs(&mut cluster, from, group).await);
+        }
+        let (early, late) = (costs[1], *costs.last().unwrap());
+        assert!(late < early * 3 / 2, "{name}: {costs:?}");
+    }
+}

@@ -26,6 +26,20 @@ const SHORT: Duration = Duration::from_millis(4);
 /// The number of repeated measurements if CPU time seems to grow too fast; the smallest counts.
 const RETRIES: usize = 6;
 
+/// A cost that grows in proportion grows twice as much from 2n to 4n as from n to 2n, one that grows with the square four
+/// times as much.
+const STEP_SLACK: u64 = 3;
+
+/// Growth below this is not looked at: a table that doubles, a buffer that is taken anew.
+const MIN_ALLOCATIONS: u64 = 300;
+const MIN_BYTES: u64 = 256 << 10;
+
+/// The answer to a body that is larger than bodies may be.
+const TOO_LARGE: u16 = 413;
+
+/// Eight times as much may take this many times as long.
+const TIME_SLACK: u32 = 16;
+
 /// The limit on responses.
 const MAX_ANSWER_BYTES: usize = 6 << 20;
 
@@ -111,12 +125,7 @@ impl Drop for Cluster {
 impl Cluster {
     pub(crate) async fn start() -> Self {
         let server = Server::builder().in_memory().start().await.unwrap();
-        let connection = server.connector().connect().await.unwrap();
-        // Each warning is a separate header.
-        let mut http = http1::Builder::new();
-        http.max_headers(1_000);
-        let (sender, connection) = http.handshake(TokioIo::new(connection)).await.unwrap();
-        tokio::spawn(connection);
+        let sender = connect(&server).await;
         let failures = Vec::new();
         Self {
             server,
@@ -140,6 +149,10 @@ impl Cluster {
             request = request.header(*name, value);
         }
         let request = request.body(Full::new(Bytes::from(call.body.clone()))).unwrap();
+        // Closed after a body that was not read to its end.
+        if self.sender.ready().await.is_err() {
+            self.sender = connect(&self.server).await;
+        }
         let before = thread_time();
         counting::start();
         let answer = self.sender.send_request(request).await.unwrap();
@@ -209,6 +222,50 @@ impl Cluster {
         self.failures.extend(failures);
     }
 
+    /// As [`Cluster::grows_in_proportion`], for many small requests: what a request costs without what grows is subtracted,
+    /// and time is not looked at. What seems to grow too quickly is looked at again in larger sizes: it may only have been
+    /// on its way to a limit, such as that of errors in one answer.
+    pub(crate) async fn grows_linearly(&mut self, name: &str, n: usize, call: impl Fn(usize) -> Call) {
+        let mut failure = String::new();
+        for n in [n, 4 * n] {
+            let mut costs = Vec::new();
+            for size in [n, 2 * n, 4 * n] {
+                let (cost, answer) = self.send(&call(size)).await;
+                // Whatever is larger costs no more than being refused.
+                if cost.status == TOO_LARGE {
+                    return;
+                }
+                assert!(!is_panic(&answer), "{name}");
+                costs.push(cost);
+            }
+            match steps_too_large(&costs)[..] {
+                [] => return,
+                ref parts => failure = format!("{} of {n} {name}\n  {costs:?}", parts.join(", ")),
+            }
+        }
+        self.failures.push(failure);
+    }
+
+    /// Holds a request to its promise that eight times as much takes about eight times as long.
+    pub(crate) async fn takes_linear_time(&mut self, name: &str, n: usize, call: impl Fn(usize) -> Call) {
+        let (small, large) = (call(n), call(8 * n));
+        let (mut least_small, mut least_large) = (Duration::MAX, Duration::MAX);
+        for _ in 0..RETRIES {
+            least_small = least_small.min(self.send(&small).await.0.cpu);
+            least_large = least_large.min(self.send(&large).await.0.cpu);
+            let allowed = TIME_SLACK * least_small.max(SHORT / 2);
+            if least_large <= allowed {
+                return;
+            }
+            // No disturbance takes that long.
+            if least_large > 4 * allowed {
+                break;
+            }
+        }
+        let failure = format!("time of {name}: {least_small:?}, eight times as much {least_large:?}");
+        self.failures.push(failure);
+    }
+
     /// Measures CPU time again: other load on the machine may have disturbed it.
     async fn still_grows_on_cpu(&mut self, n: usize, calls: impl Fn(usize) -> (Vec<Call>, Call)) -> bool {
         let (small, large) = (calls(n).1, calls(4 * n).1);
@@ -226,6 +283,48 @@ impl Cluster {
         assert!(cost.status < 500, "{} {}: {:.2000}", call.method, call.path, text);
         cost
     }
+}
+
+async fn connect(server: &Handle) -> http1::SendRequest<Full<Bytes>> {
+    let connection = server.connector().connect().await.unwrap();
+    // Each warning is a separate header.
+    let mut http = http1::Builder::new();
+    http.max_headers(1_000);
+    let (sender, connection) = http.handshake(TokioIo::new(connection)).await.unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+/// Whether an answer says that its handler has panicked.
+fn is_panic(answer: &[u8]) -> bool {
+    const SAID: &[u8] = b"handler panicked";
+    let answer = &answer[..answer.len().min(1_000)];
+    answer.windows(SAID.len()).any(|window| window == SAID)
+}
+
+/// The parts of a cost that grow faster from the second request to the third than in proportion.
+fn steps_too_large(costs: &[Cost]) -> Vec<&'static str> {
+    let [small, middle, large] = costs else {
+        unreachable!("three sizes");
+    };
+    let grows = |part: fn(&Cost) -> u64, least: u64| {
+        let (first, second) = (
+            part(middle).saturating_sub(part(small)),
+            part(large).saturating_sub(part(middle)),
+        );
+        second > STEP_SLACK * first + least
+    };
+    let parts = [
+        (
+            "allocations",
+            grows(|cost| cost.memory.allocations, MIN_ALLOCATIONS),
+        ),
+        ("bytes", grows(|cost| cost.memory.bytes, MIN_BYTES)),
+        ("peak", grows(|cost| cost.memory.peak as u64, MIN_BYTES)),
+        ("answer", large.answer_bytes > MAX_ANSWER_BYTES),
+    ];
+    let too_large = parts.into_iter().filter(|(_, is_too_large)| *is_too_large);
+    too_large.map(|(part, _)| part).collect()
 }
 
 /// The CPU time of this thread.

@@ -8,6 +8,7 @@
 mod counting;
 mod custom;
 mod documents;
+mod every_field;
 mod growth;
 mod kinds;
 mod metadata;

@@ -1,24 +1,40 @@
 //! Encryption at rest: no file contains a secret, keys rotate, and a lost key affects only the objects it encrypted.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ::http::Method;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
-use watchkeeper_server::{Handle, Server};
+#[cfg(feature = "etcd")]
+use watchkeeper_server::EtcdOptions;
+use watchkeeper_server::{Builder, Handle, Server};
 use watchkeeper_storage::{BackupFile, RestoreOptions, restore_directory};
 
 use crate::client::Client;
+#[cfg(feature = "etcd")]
+use crate::etcd_process::Etcd;
 
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 /// The text that must not occur in any file. As a manager's name it is in the bytes of every encoding.
 const CANARY: &str = "canary-in-the-store";
 
-/// A server with these providers for secrets, in the order of keys; `-` is identity.
+/// A server over a data directory, whose providers for secrets are these.
 async fn start(dir: &Path, keys: &str) -> (Handle, Client) {
+    serve(configured(dir, keys).data_dir(dir.join("data"))).await
+}
+
+async fn serve(builder: Builder) -> (Handle, Client) {
+    let server = builder.start().await.unwrap();
+    let pipe = server.connector().connect().await.unwrap();
+    let client = Client::http2(pipe).await.with_token(&server);
+    (server, client)
+}
+
+/// A server with these providers for secrets, in the order of keys; `-` is identity.
+fn configured(dir: &Path, keys: &str) -> Builder {
     let providers = keys.chars().map(|letter| match letter {
         '-' => json!({"identity": {}}),
         letter => {
@@ -33,14 +49,11 @@ async fn start(dir: &Path, keys: &str) -> (Handle, Client) {
     });
     let file = dir.join("encryption.json");
     fs::write(&file, document.to_string()).unwrap();
-    let mut builder = Server::builder().data_dir(dir.join("data"));
-    if !keys.is_empty() {
-        builder = builder.encryption_provider_config(file);
+    let builder = Server::builder();
+    match keys.is_empty() {
+        true => builder,
+        false => builder.encryption_provider_config(file),
     }
-    let server = builder.start().await.unwrap();
-    let pipe = server.connector().connect().await.unwrap();
-    let client = Client::http2(pipe).await.with_token(&server);
-    (server, client)
 }
 
 async fn create(client: &mut Client, path: &str, name: &str) {
@@ -78,11 +91,7 @@ async fn no_file_and_no_backup_holds_a_secret() {
     client
         .send(Method::DELETE, &format!("{SECRETS}/deleted"), &[], "")
         .await;
-    let backup = dir.path().join("backup");
-    let mut file = BackupFile::create(&backup).unwrap();
-    file.write(&client.get("/maintenance/v1/backup").await.body)
-        .unwrap();
-    file.finish().unwrap();
+    let backup = back_up(&mut client, dir.path()).await;
     assert!(!holds(dir.path(), CANARY));
     // The administrator's token and the keys of the server are secrets, too.
     let token = server.admin_token().reveal().to_owned();
@@ -105,8 +114,76 @@ async fn no_file_and_no_backup_holds_a_secret() {
     restore_directory(&backup, restored.join("data"), &RestoreOptions::default()).unwrap();
     let (server, mut client) = start(&restored, "a").await;
     assert_eq!(server.admin_token().reveal(), token);
-    let secret = client.get(&format!("{SECRETS}/s")).await.json();
-    assert_eq!(secret["data"]["x"], BASE64_STANDARD.encode(CANARY));
+    assert_readable(&mut client, "s").await;
+    server.shutdown().await;
+}
+
+async fn assert_readable(client: &mut Client, name: &str) {
+    let secret = client.get(&format!("{SECRETS}/{name}")).await.json();
+    assert_eq!(secret["data"]["x"], BASE64_STANDARD.encode(CANARY), "{secret}");
+}
+
+/// Backs up a running server into a file.
+async fn back_up(client: &mut Client, dir: &Path) -> PathBuf {
+    let path = dir.join("backup");
+    let mut file = BackupFile::create(&path).unwrap();
+    file.write(&client.get("/maintenance/v1/backup").await.body)
+        .unwrap();
+    file.finish().unwrap();
+    path
+}
+
+#[cfg(feature = "etcd")]
+#[tokio::test]
+async fn servers_over_etcd_share_secrets_that_etcd_cannot_read() {
+    let Some(etcd) = Etcd::start() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let over_etcd = |keys: &str| serve(configured(dir.path(), keys).etcd(EtcdOptions::at([etcd.url()])));
+    let (one, mut client) = over_etcd("a").await;
+    create(&mut client, SECRETS, "s").await;
+    let token = one.admin_token().reveal().to_owned();
+    for text in [CANARY, &token, "PRIVATE KEY"] {
+        assert!(!etcd.holds(text), "{text}");
+    }
+    // The search finds what is not encrypted.
+    create(&mut client, CONFIG_MAPS, "plain").await;
+    assert!(etcd.holds(CANARY));
+
+    // A second server with the same keys reads what the first wrote, and the other way round.
+    let (two, mut other) = over_etcd("a").await;
+    assert_eq!(two.admin_token().reveal(), token);
+    assert_readable(&mut other, "s").await;
+    create(&mut other, SECRETS, "t").await;
+    assert_readable(&mut client, "t").await;
+    one.shutdown().await;
+    two.shutdown().await;
+
+    // As keys are rotated under several servers: all read the new one before any writes it.
+    let ((one, mut client), (two, mut other)) = (over_etcd("ab").await, over_etcd("ba").await);
+    for name in ["s", "t"] {
+        let (before, after) = replace(&mut other, &format!("{SECRETS}/{name}")).await;
+        assert_ne!(before, after);
+        assert_readable(&mut client, name).await;
+    }
+    one.shutdown().await;
+    two.shutdown().await;
+    let (server, mut client) = over_etcd("b").await;
+    assert_readable(&mut client, "s").await;
+    assert_readable(&mut client, "t").await;
+
+    // A backup is as locked as etcd is, and is read with the same keys.
+    let backup = back_up(&mut client, dir.path()).await;
+    server.shutdown().await;
+    let bytes = fs::read(&backup).unwrap();
+    assert!(
+        !bytes
+            .windows(token.len())
+            .any(|window| window == token.as_bytes())
+    );
+    restore_directory(&backup, dir.path().join("data"), &RestoreOptions::default()).unwrap();
+    let (server, mut client) = start(dir.path(), "b").await;
+    assert_eq!(server.admin_token().reveal(), token);
+    assert_readable(&mut client, "t").await;
     server.shutdown().await;
 }
 
@@ -157,6 +234,9 @@ async fn a_lost_key_affects_only_the_objects_it_encrypted() {
     let (server, mut client) = start(dir.path(), "a-").await;
     create(&mut client, SECRETS, "locked").await;
     server.shutdown().await;
+    // What the server needs itself, it locks with the new key as soon as it has one.
+    let (server, _) = start(dir.path(), "ba-").await;
+    server.shutdown().await;
 
     let (server, mut client) = start(dir.path(), "b-").await;
     let answer = client.get(&format!("{SECRETS}/locked")).await;
@@ -172,16 +252,8 @@ async fn a_lost_key_affects_only_the_objects_it_encrypted() {
     assert_eq!(client.get(CONFIG_MAPS).await.status, 200);
     server.shutdown().await;
 
-    // Without a configuration, encrypted data is never read as plain text, and the key restores access.
-    let (server, mut client) = start(dir.path(), "").await;
-    let answer = client.get(&format!("{SECRETS}/locked")).await.json();
-    let message = answer["message"].as_str().unwrap();
-    assert!(
-        message.ends_with("identity transformer tried to read encrypted data"),
-        "{message}"
-    );
-    server.shutdown().await;
-    let (server, mut client) = start(dir.path(), "a-").await;
+    // The key restores access.
+    let (server, mut client) = start(dir.path(), "ba-").await;
     assert_eq!(
         client.get(SECRETS).await.json()["items"]
             .as_array()
@@ -190,6 +262,14 @@ async fn a_lost_key_affects_only_the_objects_it_encrypted() {
         2
     );
     server.shutdown().await;
+
+    // Without a configuration, encrypted data is never read as plain text.
+    let builder = configured(dir.path(), "").data_dir(dir.path().join("data"));
+    let message = format!("{:?}", builder.start().await.err().unwrap());
+    assert!(
+        message.contains("identity transformer tried to read encrypted data"),
+        "{message}"
+    );
 }
 
 #[tokio::test]

@@ -205,6 +205,63 @@ async fn a_changed_schema_applies_to_the_next_request() {
     server.shutdown().await;
 }
 
+/// A client that asks again as soon as it may.
+async fn be_greedy(server: &Handle) {
+    let who = [("impersonate-user", "greedy"), ("impersonate-group", "readers")];
+    let mut client = client(server).await;
+    loop {
+        if client.send(Method::GET, MAPS, &who, "").await.status == 429 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+}
+
+/// The time until a user's request was answered with 200.
+async fn answered(server: &Handle, user: &str, path: &str) -> Duration {
+    let began = Instant::now();
+    let answer = match user {
+        "" => client(server).await.get(path).await,
+        user => get_as(server, user, path).await,
+    };
+    assert_eq!(answer.status, 200, "{user} {path}: {}", answer.text());
+    began.elapsed()
+}
+
+/// The same with thousands of clients, in real time: `examples/fairness.rs`.
+#[tokio::test(start_paused = true)]
+async fn quiet_clients_masters_and_leases_get_through_a_flood() {
+    const GREEDY: usize = 100;
+    /// A greedy request takes a second, and a quiet one waits for one or two of them.
+    const PATIENCE: Duration = Duration::from_secs(3);
+    let server = started().await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+    create(&server, leases, &json!({"metadata": {"name": "l"}, "spec": {}})).await;
+    create(&server, MAPS, &json!({"metadata": {"name": "m"}})).await;
+    slow(&server, 1);
+    let flood = futures_util::future::join_all((0..GREEDY).map(|_| be_greedy(&server)));
+    let others = async {
+        for _ in 0..10 {
+            tokio::time::sleep(Duration::from_millis(1_300)).await;
+            let map = format!("{MAPS}/m");
+            assert_eq!(answered(&server, "", &map).await, Duration::ZERO);
+            let lease = format!("{leases}/l");
+            let leader = "system:kube-controller-manager";
+            assert_eq!(answered(&server, leader, &lease).await, Duration::ZERO);
+            let page = client(&server).await.get("/metrics").await.text();
+            let idle =
+                "apiserver_flowcontrol_current_inqueue_requests{priority_level=\"global-default\"} 0\n";
+            assert!(!page.contains(idle), "there is no flood");
+            let waited = answered(&server, "quiet", &map).await;
+            assert!(waited <= PATIENCE, "{waited:?}");
+        }
+    };
+    tokio::select! {
+        _ = flood => unreachable!("greedy clients never end"),
+        () = others => {}
+    }
+    server.shutdown().await;
+}
+
 /// Deleting the mandatory objects locks nobody out.
 #[tokio::test]
 async fn masters_are_exempt_without_any_schema() {

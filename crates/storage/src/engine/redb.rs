@@ -12,7 +12,9 @@
 //! there is no next commit: see [`disk`].
 
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata};
@@ -49,9 +51,13 @@ const COMPACTED: &str = "compacted";
 /// redb's page cache. It is small, because pages are read again only when rows next to them are appended or removed.
 const CACHE_BYTES: usize = 16 << 20;
 
+/// How long commits are refused after one that found the disk full, if it still is. Each attempt repairs the whole file; it
+/// is made all the same from time to time, because a commit may fit into pages that the file has free.
+const RETRY_WHEN_FULL: Duration = Duration::from_secs(5);
+
 /// The error of writes after a failed fsync.
-const SYNC_FAILED: &str = "an fsync of the data file failed earlier, so the content of the disk is unknown; no write is \
-                           accepted until the store is reopened";
+const SYNC_FAILED: &str = "synchronising the data file failed earlier, so what the disk has is not known; nothing is \
+                           written until the store is opened anew";
 
 /// Opens the backend of a file. Tests inject faults here.
 type OpenFile = Box<dyn Fn(File) -> Result<Box<dyn StorageBackend>, DatabaseError> + Send>;
@@ -68,6 +74,12 @@ pub(crate) struct Redb {
     compacted: Revision,
     /// Bytes of all rows.
     used: u64,
+    /// A commit that failed would have removed rows, and may have.
+    may_have_removed: bool,
+    /// When the disk had no room for the last commit.
+    full_at: Option<Instant>,
+    /// For questions about the disk.
+    file: File,
     /// Last, so that the lock on the directory is released after the database is closed.
     dir: DataDir,
 }
@@ -100,8 +112,11 @@ fn open_with(
         .try_clone()
         .map_err(data_dir::io_error("use the data file", &data))?;
     if verify::verify(copy).map_err(|error| open_error(&data, error))? == Closed::Abruptly {
-        disk::drop_cached_pages(&file);
+        disk::read_again(&file).map_err(data_dir::io_error("read the data file", &data))?;
     }
+    let probe = file
+        .try_clone()
+        .map_err(data_dir::io_error("use the data file", &data))?;
     let sync_failure = SyncFailure::default();
     let database =
         open_database(&open_file, file, &sync_failure).map_err(|error| open_error(&data, error.into()))?;
@@ -122,6 +137,9 @@ fn open_with(
         current: recovered.mvcc.current(),
         compacted: recovered.mvcc.compacted(),
         used,
+        may_have_removed: false,
+        full_at: None,
+        file: probe,
         dir,
     };
     Ok((redb, recovered))
@@ -238,7 +256,15 @@ impl Engine for Redb {
             records: sealed.as_deref().unwrap_or(commit.records),
             ..*commit
         };
+        if self.is_still_full(&stored) {
+            let full = io::Error::from(io::ErrorKind::StorageFull);
+            return Err(EngineError::new(redb::Error::Io(full)));
+        }
         let result = self.attempt(|this| this.try_commit(&stored));
+        if let Err(error) = &result {
+            self.full_at = error.is_no_space().then(Instant::now);
+            self.may_have_removed |= !commit.garbage.is_empty();
+        }
         match result {
             Ok(used) => {
                 self.used = used;
@@ -296,6 +322,13 @@ impl Redb {
         result
     }
 
+    /// Whether the last commit found the disk full, a moment ago, and there is still no room for this one.
+    fn is_still_full(&self, commit: &Commit<'_>) -> bool {
+        let is_recent = self.full_at.is_some_and(|at| at.elapsed() < RETRY_WHEN_FULL);
+        let bytes = commit.records.iter().map(|record| row::len(record) as u64);
+        is_recent && disk::is_full(&self.file, bytes.sum())
+    }
+
     /// The records in the form in which they are stored; `None` if they are stored unchanged.
     fn sealed(&self, commit: &Commit<'_>) -> Result<Option<Vec<Record>>, TransformError> {
         match self.values {
@@ -315,6 +348,7 @@ impl Redb {
             let (database, used) = self.reopen()?;
             self.database = Some(database);
             self.used = used;
+            self.may_have_removed = false;
         }
         let database = self.database.as_mut();
         database.ok_or_else(|| StorageError::DatabaseClosed.into())
@@ -335,10 +369,18 @@ impl Redb {
         let transaction = database.begin_write()?;
         let failed = self.current.next().get()..;
         let mut log = transaction.open_table(LOG)?;
-        log.retain_in(failed, |_, _| false)?;
-        let mut used = 0;
-        for row in log.iter()? {
-            used += row?.1.value().len() as u64;
+        let mut has_reached_disk = false;
+        log.retain_in(failed, |_, _| {
+            has_reached_disk = true;
+            false
+        })?;
+        let mut used = self.used;
+        // Rows are only counted if some may have gone with the failed commit.
+        if has_reached_disk || self.may_have_removed {
+            used = 0;
+            for row in log.iter()? {
+                used += row?.1.value().len() as u64;
+            }
         }
         drop(log);
         transaction

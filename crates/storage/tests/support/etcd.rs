@@ -140,6 +140,30 @@ impl Etcd {
         panic!("etcd does not serve");
     }
 
+    /// Whether any of its files has a text in it: its database, or its log of writes.
+    pub fn holds(&self, text: &str) -> bool {
+        let mut folders = vec![self.dir.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+                match entry.file_type().unwrap().is_dir() {
+                    true => folders.push(entry.path()),
+                    false => {
+                        let bytes = std::fs::read(entry.path()).unwrap();
+                        // The log is as large as it may become.
+                        let mut bytes = &bytes[..];
+                        while let Some(rest) = bytes.strip_suffix(&[0; 4096]) {
+                            bytes = rest;
+                        }
+                        if bytes.windows(text.len()).any(|window| window == text.as_bytes()) {
+                            return true;
+                        }
+                    }
+                }
+            }
+        }
+        false
+    }
+
     /// Deletes all keys with a prefix in one revision, as an administrator can.
     pub fn delete_prefix(&self, prefix: &str) {
         let mut end = prefix.as_bytes().to_vec();

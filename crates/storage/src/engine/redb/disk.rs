@@ -3,14 +3,23 @@
 //! After a failed `fsync` the content of the disk is unknown: the system may have dropped the dirty pages and still
 //! show them to readers of the file. Reading it back proves nothing, and another `fsync` succeeds without writing them.
 //! So there is no retry: the store accepts no writes until it is reopened from what the disk really has
-//! ([`drop_cached_pages`]).
+//! ([`read_again`]).
 
 use std::fs::File;
-use std::io;
+use std::io::{self, BufRead as _, BufReader, Seek as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::StorageBackend;
+
+/// A file is read in pieces of this size.
+const READ_BYTES: usize = 4 << 20;
+
+/// A row is written with the page it is in; small ones share a page.
+const PAGES_PER_ROW: u64 = 2;
+
+/// The pages above the rows of a commit, and what redb writes of its own.
+const SPARE_BYTES: u64 = 1 << 20;
 
 /// True once an fsync has failed. Clones share the flag.
 #[derive(Clone, Debug, Default)]
@@ -59,11 +68,34 @@ impl StorageBackend for Disk {
     }
 }
 
-/// Asks the system to drop cached pages of a file, so that reads reach the disk. Dirty pages stay.
-pub(crate) fn drop_cached_pages(file: &File) {
+/// Asks the system to drop cached pages of a file and reads it from the disk again. Dirty pages stay.
+///
+/// The file is read from its beginning to its end at once. Its trees are walked next, three times and in an order of their
+/// own: a cold walk waits for the disk at nearly every page, and takes many times as long as reading all of it.
+pub(crate) fn read_again(file: &File) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     // This is a hint. If the system ignores it, reads may come from its cache.
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
-    #[cfg(not(target_os = "linux"))]
-    let _ = file;
+    let mut reader = BufReader::with_capacity(READ_BYTES, file);
+    reader.rewind()?;
+    loop {
+        let read = reader.fill_buf()?.len();
+        if read == 0 {
+            return Ok(());
+        }
+        reader.consume(read);
+    }
+}
+
+/// Whether the disk has no room for that many bytes and some spare. `false` if that cannot be told.
+pub(crate) fn is_full(file: &File, bytes: u64) -> bool {
+    #[cfg(unix)]
+    // Blocks that are reserved for the superuser count as free: the system knows who may use them.
+    let free = rustix::fs::fstatvfs(file).map(|found| found.f_bfree.saturating_mul(found.f_frsize));
+    #[cfg(not(unix))]
+    let free: Result<u64, io::Error> = {
+        let _ = file;
+        Err(io::ErrorKind::Unsupported.into())
+    };
+    free.is_ok_and(|free| free < bytes.saturating_mul(PAGES_PER_ROW) + SPARE_BYTES)
 }

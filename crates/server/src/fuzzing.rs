@@ -1,0 +1,18 @@
+//! Parsers of files and certificates by themselves, for fuzz targets and the test that runs their corpus.
+
+use crate::{audit, certificate_subject, encryption};
+
+/// Reads an audit policy, or says what is wrong with it.
+pub fn audit_policy(text: &[u8]) -> Result<(), String> {
+    audit::check_policy(text)
+}
+
+/// Reads an `EncryptionConfiguration`, or says what is wrong with it.
+pub fn encryption_configuration(text: &[u8]) -> Result<(), String> {
+    encryption::check_configuration(text)
+}
+
+/// The name of the user that a certificate speaks of.
+pub fn certificate_user(certificate: &[u8]) -> Option<String> {
+    certificate_subject::user_of(certificate).map(|user| user.name)
+}
