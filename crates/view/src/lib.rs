@@ -12,6 +12,7 @@
 //! - [`tree`] arranges objects by their owners.
 //! - [`terminal`] draws a full screen and handles keys; the program owns the terminal.
 //! - [`web`] serves a page on loopback. The cluster's credentials stay in this process.
+//!
 //! Nothing here writes to the cluster, except a user on a page with [`web::PageOptions::allow_writes`].
 
 pub mod age;

@@ -97,7 +97,7 @@ mod tests {
             ("Some", false),
             ("Unknown", false),
         ] {
-            let webhook = Webhook::read(&json!({"sideEffects": effects}));
+            let webhook = Webhook::read(&json!({"sideEffects": effects}), String::new());
             assert_eq!(webhook.supports_dry_run, supports_dry_run, "{effects}");
         }
     }
