@@ -57,7 +57,9 @@ pub(super) fn call(
         ("Quote" | "quote", [value]) => Value::from(text(value)).to_string().into(),
         ("YAML", [value]) => yaml_block(value, 0).into(),
         ("YAML", [value, indent]) => yaml_block(value, indent.as_u64().unwrap_or_default()).into(),
-        ("NodeIP" | "NodeName", []) => surroundings.node_address("").into(),
+        ("NodeIP", []) => surroundings.node_address("").into(),
+        // The name under which KWOK's own process is reached, which is empty unless it has one.
+        ("NodeName", []) => "".into(),
         ("NodePort", []) => 10250.into(),
         ("NodeIPWith", [node]) => surroundings.node_address(&text(node)).into(),
         ("PodIP", []) => surroundings.pod_address("").into(),

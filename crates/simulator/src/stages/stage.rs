@@ -117,6 +117,7 @@ impl Stage {
                 "weightFrom",
                 "delay",
                 "next",
+                // Saves KWOK the wait for the event of its own write. Stages here always go on with that event.
                 "immediateNextStage",
             ],
         )?;
