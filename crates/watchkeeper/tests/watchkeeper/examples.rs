@@ -112,6 +112,8 @@ fn run(example: &str, arguments: &[&str]) -> Output {
         .args(arguments)
         .env_remove("KUBECONFIG")
         .env_remove("KUBERNETES_SERVICE_HOST")
+        // Help is wrapped if another crate of the build enables clap's feature for it.
+        .env("COLUMNS", "1000")
         .output();
     ran.unwrap_or_else(|error| panic!("{example} cannot be run: {error}"))
 }
