@@ -56,8 +56,8 @@ const CACHE_BYTES: usize = 16 << 20;
 const RETRY_WHEN_FULL: Duration = Duration::from_secs(5);
 
 /// The error of writes after a failed fsync.
-const SYNC_FAILED: &str = "synchronising the data file failed earlier, so what the disk has is not known; nothing is \
-                           written until the store is opened anew";
+const SYNC_FAILED: &str = "an earlier sync of the data file failed, so the content of the disk is unknown; no write \
+                           is accepted until the store is reopened";
 
 /// Opens the backend of a file. Tests inject faults here.
 type OpenFile = Box<dyn Fn(File) -> Result<Box<dyn StorageBackend>, DatabaseError> + Send>;
