@@ -66,7 +66,7 @@ pub use subscription::{
 
 /// A shared informer. Clones share it.
 ///
-/// `Informer` delivers [`Object`](watchkeeper_wire::Object)s, `Informer<Pod>` delivers `Arc<Pod>`s.
+/// `Informer` delivers [`Object`]s, `Informer<Pod>` delivers `Arc<Pod>`s.
 pub struct Informer<K: View = Untyped> {
     inner: Arc<Inner>,
     store: Store<K>,
