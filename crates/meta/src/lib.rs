@@ -5,6 +5,19 @@
 //! options per verb ([`ListOptions`] …), selectors ([`LabelSelector`], [`FieldSelector`]) and the requests built from
 //! them ([`CollectionRequests`], [`ObjectRequests`]). A client writes options into a request; a server reads the same
 //! options back.
+//!
+//! ```
+//! use watchkeeper_meta::{CollectionRequests, LabelSelector, ListOptions, Resource};
+//!
+//! let selector: LabelSelector = "app in (web, api), !canary".parse()?;
+//! assert!(selector.matches(&[("app", "web")][..]));
+//!
+//! let pods = Resource::namespaced("", "v1", "Pod", "pods");
+//! let options = ListOptions { label_selector: selector, limit: Some(500), ..ListOptions::default() };
+//! let request = CollectionRequests::in_namespace(&pods, "default").list(&options)?;
+//! assert_eq!(request.uri().path(), "/api/v1/namespaces/default/pods");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod api_resource;
 mod event;

@@ -8,6 +8,26 @@
 //! [`three_way`] computes the patches that clients send, from three states of an object.
 //!
 //! This crate is pure: it reads no store, and it does not validate the result.
+//!
+//! ```
+//! use serde_json::{Value, json};
+//! use watchkeeper_patch::{merge_patch, strategic};
+//! use watchkeeper_wire::schema::Schema;
+//!
+//! let pod = || json!({"spec": {"containers": [{"name": "web", "image": "web:1"}, {"name": "proxy"}]}});
+//! let patch = json!({"spec": {"containers": [{"name": "web", "image": "web:2"}]}});
+//!
+//! // A merge patch replaces the list. A strategic one finds the container by its name.
+//! let mut replaced = pod();
+//! merge_patch::apply(&mut replaced, &patch);
+//! assert_eq!(replaced, patch);
+//!
+//! let (Value::Object(mut merged), Value::Object(patch)) = (pod(), patch) else { unreachable!() };
+//! let schema = Schema::builtin();
+//! strategic::apply(schema, schema.kind("v1", "Pod").unwrap(), &mut merged, patch)?;
+//! assert_eq!(merged["spec"]["containers"], json!([{"name": "web", "image": "web:2"}, {"name": "proxy"}]));
+//! # Ok::<(), strategic::StrategicError>(())
+//! ```
 
 pub mod apply;
 pub mod compare;

@@ -5,6 +5,29 @@
 //! server above does, and provides access to webhooks ([`WebhookTransport`]). Its only state besides the store is a
 //! history per watched resource, the allocated service addresses, and compiled policies, webhooks and custom kinds.
 //!
+//! ```
+//! use watchkeeper_meta::GroupVersionResource;
+//! use watchkeeper_registry::{Body, Format, Registry, WriteContext};
+//! use watchkeeper_storage::{Store, StoreOptions};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let registry = Registry::open(Store::memory(StoreOptions::default())).await?;
+//! let config_maps = GroupVersionResource::new("", "v1", "configmaps");
+//! let config_maps = registry.definition(&config_maps).ok_or("not served")?;
+//! let body = |bytes| Body { format: Format::Json, bytes };
+//!
+//! let settings = body(br#"{"metadata": {"name": "settings"}, "data": {"colour": "green"}}"#);
+//! let created = registry.create(&config_maps, "default", settings, &WriteContext::default()).await?;
+//! assert_eq!(created.to_value(&config_maps)?["data"]["colour"], "green");
+//!
+//! let wrong = body(br#"{"metadata": {"name": "Settings"}}"#);
+//! let refused = registry.create(&config_maps, "default", wrong, &WriteContext::default()).await;
+//! assert!(refused.unwrap_err().message.contains("metadata.name: Invalid value: \"Settings\""));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Limits
 //!
 //! Objects of built-in kinds are validated by the rules of Kubernetes 1.37, with its error texts

@@ -4,6 +4,20 @@
 //! on which pods "run", and the usual controllers. All of it is written with the same informers, queues and
 //! controllers that users have, and talks to the server like any client, so it works with a remote server as well.
 //!
+//! ```no_run
+//! use watchkeeper_client::{Client, ClientOptions, Config, LoadOptions};
+//! use watchkeeper_simulator::{Simulator, SimulatorOptions};
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::new(&Config::load(&LoadOptions::default())?, ClientOptions::default())?;
+//! let options = SimulatorOptions { nodes: 3, ..SimulatorOptions::default() };
+//! let simulator = Simulator::start(client, options);
+//! // A Deployment that somebody creates now gets its pods, and they become Running.
+//! simulator.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! | part | function |
 //! |---|---|
 //! | nodes | registers nodes, keeps all nodes Ready and renews their leases |

@@ -2,6 +2,22 @@
 //!
 //! Go accepts a server whose certificate *is* one of the configured authorities, as with self-signed servers. webpki
 //! refuses it, because such a leaf has no issuer. Name and dates are still checked.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use rustls::crypto::CryptoProvider;
+//! use rustls::{ClientConfig, pki_types::CertificateDer};
+//!
+//! /// A client's TLS configuration that trusts these authorities.
+//! fn tls(authorities: Vec<CertificateDer<'static>>, provider: Arc<CryptoProvider>) -> Result<ClientConfig, Box<dyn std::error::Error>> {
+//!     let verifier = watchkeeper_trust::verifier(authorities, &provider)?.ok_or("no certificate can be parsed")?;
+//!     Ok(ClientConfig::builder_with_provider(provider)
+//!         .with_safe_default_protocol_versions()?
+//!         .dangerous()
+//!         .with_custom_certificate_verifier(verifier)
+//!         .with_no_client_auth())
+//! }
+//! ```
 
 mod fixed;
 mod validity;
