@@ -6,7 +6,7 @@
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use watchkeeper_client::Client;
-use watchkeeper_meta::{Resource, Scope};
+use watchkeeper_meta::Resource;
 use watchkeeper_runtime::leader::{LeaderElector, LeaderOptions, Led};
 use watchkeeper_simulator::{Simulator, SimulatorOptions};
 
@@ -42,13 +42,12 @@ async fn run(
     mut stopped: watch::Receiver<bool>,
 ) {
     let leases = client
-        .dynamic(Resource {
-            group: "coordination.k8s.io".into(),
-            version: "v1".into(),
-            kind: "Lease".into(),
-            plural: "leases".into(),
-            scope: Scope::Namespaced,
-        })
+        .dynamic(Resource::namespaced(
+            "coordination.k8s.io",
+            "v1",
+            "Lease",
+            "leases",
+        ))
         .namespace(NAMESPACE);
     let Ok(mut elector) = LeaderElector::new(leases, LeaderOptions::new(LEASE, identity)) else {
         return;

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
     use crate::output::Output;
     use watchkeeper_client::config::Environment;
-    use watchkeeper_meta::{ResourceVersion, Scope};
+    use watchkeeper_meta::ResourceVersion;
 
     fn check(look: Look, name: &str, expected: &str) {
         let (out, text) = Output::kept();
@@ -188,13 +188,7 @@ mod tests {
             client: None,
             logs: false,
         };
-        let pods = Resource {
-            group: "".into(),
-            version: "v1".into(),
-            kind: "Pod".into(),
-            plural: "pods".into(),
-            scope: Scope::Namespaced,
-        };
+        let pods = Resource::namespaced("", "v1", "Pod", "pods");
         let deleted = FollowEvent::Deleted(Gone {
             key: ObjectKey::new("shop", name),
             uid: "u".into(),

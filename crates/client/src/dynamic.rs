@@ -37,15 +37,9 @@ use crate::write::{Write, WriteEffect, is_write};
 ///
 /// ```no_run
 /// # use watchkeeper_client::Client;
-/// # use watchkeeper_meta::{Resource, Scope};
+/// # use watchkeeper_meta::Resource;
 /// # async fn example(client: Client) -> Result<(), Box<dyn std::error::Error>> {
-/// let widgets = Resource {
-///     group: "acme.example".into(),
-///     version: "v1".into(),
-///     kind: "Widget".into(),
-///     plural: "widgets".into(),
-///     scope: Scope::Namespaced,
-/// };
+/// let widgets = Resource::namespaced("acme.example", "v1", "Widget", "widgets");
 /// let widget = client.dynamic(widgets).namespace("shop").get("a").await?;
 /// println!("{} is at {}", widget.key(), widget.resource_version());
 /// # Ok(())

@@ -25,13 +25,7 @@ use payload::APPLY;
 ///
 /// ```
 /// use watchkeeper_meta::{CollectionRequests, ListOptions, Resource, Scope};
-/// let pods = Resource {
-///     group: "".into(),
-///     version: "v1".into(),
-///     kind: "Pod".into(),
-///     plural: "pods".into(),
-///     scope: Scope::Namespaced,
-/// };
+/// let pods = Resource::namespaced("", "v1", "Pod", "pods");
 /// let options = ListOptions { limit: Some(500), ..Default::default() };
 /// let request = CollectionRequests::in_namespace(&pods, "default").list(&options)?;
 /// assert_eq!(request.uri(), "/api/v1/namespaces/default/pods?limit=500");

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use watchkeeper_client::{Client, DynamicApi, Error};
-use watchkeeper_meta::{PatchKind, Resource, Scope, Time};
+use watchkeeper_meta::{PatchKind, Resource, Time};
 use watchkeeper_wire::Object;
 
 use self::correlator::{Correlator, Outcome};
@@ -298,13 +298,7 @@ fn namespace_of(about: &Reference) -> &str {
 }
 
 fn events() -> Resource {
-    Resource {
-        group: "".into(),
-        version: "v1".into(),
-        kind: "Event".into(),
-        plural: "events".into(),
-        scope: Scope::Namespaced,
-    }
+    Resource::namespaced("", "v1", "Event", "events")
 }
 
 fn now() -> Time {

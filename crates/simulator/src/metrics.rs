@@ -25,13 +25,7 @@ const VERSION: &str = "v1beta1";
 const WINDOW: &str = "15s";
 
 fn pod_metrics() -> Resource {
-    Resource {
-        group: GROUP.into(),
-        version: VERSION.into(),
-        kind: "PodMetrics".into(),
-        plural: "pods".into(),
-        scope: Scope::Namespaced,
-    }
+    Resource::namespaced(GROUP, VERSION, "PodMetrics", "pods")
 }
 
 fn node_metrics() -> Resource {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use watchkeeper_client::DynamicApi;
-use watchkeeper_meta::{Resource, Scope};
+use watchkeeper_meta::Resource;
 use watchkeeper_testing::TestCluster;
 
 const CLUSTERS: usize = 1_000;
@@ -107,13 +107,7 @@ fn resident_kib() -> usize {
 }
 
 fn maps(cluster: &TestCluster) -> DynamicApi {
-    let maps = Resource {
-        group: "".into(),
-        version: "v1".into(),
-        kind: "ConfigMap".into(),
-        plural: "configmaps".into(),
-        scope: Scope::Namespaced,
-    };
+    let maps = Resource::namespaced("", "v1", "ConfigMap", "configmaps");
     cluster.client().dynamic(maps).namespace("default")
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use watchkeeper_client::{Client, DynamicApi, Error};
-use watchkeeper_meta::{ObjectKey, Resource, Scope};
+use watchkeeper_meta::{ObjectKey, Resource};
 use watchkeeper_runtime::controller::{Action, ControllerOptions, DynamicController, Reconciler, Request};
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_testing::simulation::{Process, Simulation, invariants};
@@ -139,11 +139,5 @@ fn accounts(client: &Client) -> DynamicApi {
 }
 
 fn resource(kind: &'static str, plural: &'static str) -> Resource {
-    Resource {
-        group: "".into(),
-        version: "v1".into(),
-        kind: kind.into(),
-        plural: plural.into(),
-        scope: Scope::Namespaced,
-    }
+    Resource::namespaced("", "v1", kind, plural)
 }

@@ -4,7 +4,7 @@
 //! server behaves like a cluster's: versions, conflicts, watches, finalizers, apply.
 //!
 //! ```
-//! use watchkeeper_meta::{GetOptions, PatchKind, PatchOptions, Resource, Scope};
+//! use watchkeeper_meta::{PatchKind, Resource};
 //! use watchkeeper_testing::TestCluster;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -12,13 +12,7 @@
 //! let cluster = TestCluster::start().await?;
 //! cluster.load("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {colour: blue}\n").await?;
 //!
-//! let maps = Resource {
-//!     group: "".into(),
-//!     version: "v1".into(),
-//!     kind: "ConfigMap".into(),
-//!     plural: "configmaps".into(),
-//!     scope: Scope::Namespaced,
-//! };
+//! let maps = Resource::namespaced("", "v1", "ConfigMap", "configmaps");
 //! let maps = cluster.client().dynamic(maps).namespace("default");
 //! let patch = serde_json::json!({"data": {"colour": "red"}});
 //! maps.patch("settings", PatchKind::Merge, &patch).await?;

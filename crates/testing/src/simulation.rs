@@ -10,16 +10,10 @@
 //!
 //! ```
 //! use serde_json::json;
-//! use watchkeeper_meta::{Resource, Scope};
+//! use watchkeeper_meta::Resource;
 //! use watchkeeper_testing::simulation::{Process, Simulation};
 //!
-//! let secrets = || Resource {
-//!     group: "".into(),
-//!     version: "v1".into(),
-//!     kind: "Secret".into(),
-//!     plural: "secrets".into(),
-//!     scope: Scope::Namespaced,
-//! };
+//! let secrets = || Resource::namespaced("", "v1", "Secret", "secrets");
 //! // Wants one secret in the cluster. An error means that nothing happened, it thinks.
 //! let careless = move |process: Process| async move {
 //!     let secrets = process.client().dynamic(secrets()).namespace("default");

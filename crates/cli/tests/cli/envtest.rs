@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use watchkeeper_client::config::{IdentityConfig, Material, TlsConfig};
 use watchkeeper_client::{Client, Config, DynamicApi};
-use watchkeeper_meta::{Resource, Scope};
+use watchkeeper_meta::Resource;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_watchkeeper");
 
@@ -219,13 +219,7 @@ fn trusting(authority: &str, certificate: &str, key: &str) -> TlsConfig {
 }
 
 fn api(client: &Client, group: &'static str, kind: &'static str, plural: &'static str) -> DynamicApi {
-    client.dynamic(Resource {
-        group: group.into(),
-        version: "v1".into(),
-        kind: kind.into(),
-        plural: plural.into(),
-        scope: Scope::Cluster,
-    })
+    client.dynamic(Resource::cluster(group, "v1", kind, plural))
 }
 
 /// True if a path answers 200 to an anonymous client that does not verify certificates.
@@ -277,13 +271,7 @@ async fn use_it(client: &Client) {
         ("example.com", "Widget", "widgets", "example.com/v1"),
     ] {
         let objects = client
-            .dynamic(Resource {
-                group: group.into(),
-                version: "v1".into(),
-                kind: kind.into(),
-                plural: plural.into(),
-                scope: Scope::Namespaced,
-            })
+            .dynamic(Resource::namespaced(group, "v1", kind, plural))
             .namespace("team");
         let object =
             json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, "data": {"k": "1"}});

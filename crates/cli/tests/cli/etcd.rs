@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use watchkeeper_client::{Client, DynamicApi, WatchEvent, WatchStream};
 use watchkeeper_conformance::{Options, Outcome};
 use watchkeeper_meta::{
-    GetOptions, GroupVersionResource, ListOptions, Resource, ResourceVersion, Scope, WatchOptions,
+    GetOptions, GroupVersionResource, ListOptions, Resource, ResourceVersion, WatchOptions,
 };
 use watchkeeper_server::{EtcdOptions, Handle, Server};
 
@@ -40,13 +40,7 @@ async fn start_at(url: String) -> (Handle, Client) {
 }
 
 fn api(client: &Client, group: &'static str, kind: &'static str, plural: &'static str) -> DynamicApi {
-    let resource = Resource {
-        group: group.into(),
-        version: "v1".into(),
-        kind: kind.into(),
-        plural: plural.into(),
-        scope: Scope::Namespaced,
-    };
+    let resource = Resource::namespaced(group, "v1", kind, plural);
     client.dynamic(resource).namespace("default")
 }
 
@@ -198,13 +192,12 @@ async fn custom_kinds_are_served_by_all() {
                 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
         },
     });
-    let definitions = client.dynamic(Resource {
-        group: "apiextensions.k8s.io".into(),
-        version: "v1".into(),
-        kind: "CustomResourceDefinition".into(),
-        plural: "customresourcedefinitions".into(),
-        scope: Scope::Cluster,
-    });
+    let definitions = client.dynamic(Resource::cluster(
+        "apiextensions.k8s.io",
+        "v1",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+    ));
     definitions.create(&definition).await.unwrap();
     let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}});
     let (here, there) = (

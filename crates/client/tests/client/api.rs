@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use watchkeeper_client::{
     BodyError, Client, ClientOptions, Error, ListItem, ObjectOrStatus, ResourceType, retry_on_conflict,
 };
-use watchkeeper_meta::{CreateOptions, GetOptions, ListOptions, LogOptions, PatchKind, Resource, Scope};
+use watchkeeper_meta::{CreateOptions, GetOptions, ListOptions, LogOptions, PatchKind, Resource};
 use watchkeeper_wire::protobuf::{Envelope, encode_body};
 use watchkeeper_wire::schema::Schema;
 use watchkeeper_wire::{Object, ObjectOptions};
@@ -39,13 +39,7 @@ impl ResourceType for Typed {
 }
 
 fn resource(group: &'static str, kind: &'static str, plural: &'static str) -> Resource {
-    Resource {
-        group: group.into(),
-        version: "v1".into(),
-        kind: kind.into(),
-        plural: plural.into(),
-        scope: Scope::Namespaced,
-    }
+    Resource::namespaced(group, "v1", kind, plural)
 }
 
 fn config_map(name: &str, version: u64) -> Value {

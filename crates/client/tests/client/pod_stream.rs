@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use watchkeeper_client::{Client, DynamicApi, InProcess, PodOutput};
-use watchkeeper_meta::{AttachOptions, ExecOptions, Resource, Scope};
+use watchkeeper_meta::{AttachOptions, ExecOptions, Resource};
 
 /// Pods on a server that chooses `protocol`, sends the messages, and reports what it received until its input was
 /// closed.
@@ -54,13 +54,7 @@ fn pods(protocol: &'static str, messages: Vec<Vec<u8>>) -> (DynamicApi, oneshot:
 }
 
 fn pods_on(server: InProcess) -> DynamicApi {
-    let resource = Resource {
-        group: "".into(),
-        version: "v1".into(),
-        kind: "Pod".into(),
-        plural: "pods".into(),
-        scope: Scope::Namespaced,
-    };
+    let resource = Resource::namespaced("", "v1", "Pod", "pods");
     let client = Client::in_process(server, unlimited());
     client.dynamic(resource).namespace("ns")
 }

@@ -11,7 +11,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use watchkeeper_client::{Client, DynamicApi, InProcess};
-use watchkeeper_meta::{Resource, Scope};
+use watchkeeper_meta::Resource;
 
 /// The node's end of the connection, and its request.
 struct Node {
@@ -64,13 +64,7 @@ where
         let io = ours.lock().unwrap().take();
         std::future::ready(io.ok_or_else(|| std::io::ErrorKind::ConnectionRefused.into()))
     });
-    let resource = Resource {
-        group: "".into(),
-        version: "v1".into(),
-        kind: "Pod".into(),
-        plural: "pods".into(),
-        scope: Scope::Namespaced,
-    };
+    let resource = Resource::namespaced("", "v1", "Pod", "pods");
     let client = Client::in_process(connector, unlimited());
     (client.dynamic(resource).namespace("ns"), played)
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{Method, Request};
 use serde_json::{Value, json};
 use watchkeeper_client::{DynamicApi, SendOptions, WatchEvent};
-use watchkeeper_meta::{Resource, Scope};
+use watchkeeper_meta::Resource;
 use watchkeeper_wire::Object;
 use watchkeeper_wire::protobuf::Envelope;
 
@@ -65,13 +65,12 @@ fn recorded_answer(response: &Value) -> Option<Answer> {
 /// A resource of the kind in the answer; only the kind matters here.
 fn api(server: &Server, api_version: &str, kind: &str) -> DynamicApi {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let resource = Resource {
-        group: group.to_owned().into(),
-        version: version.to_owned().into(),
-        kind: kind.trim_end_matches("List").to_owned().into(),
-        plural: "things".into(),
-        scope: Scope::Cluster,
-    };
+    let resource = Resource::cluster(
+        group.to_owned(),
+        version.to_owned(),
+        kind.trim_end_matches("List").to_owned(),
+        "things",
+    );
     server.client(unlimited()).dynamic(resource).keep_managed_fields()
 }
 

@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use watchkeeper_client::config::{Config, Credentials};
 use watchkeeper_client::{Client, DynamicApi, Error, InProcess, WatchEvent, WatchStream};
-use watchkeeper_meta::{Resource, ResourceVersion, Scope, WatchOptions};
+use watchkeeper_meta::{Resource, ResourceVersion, WatchOptions};
 use watchkeeper_wire::protobuf::{Envelope, encode_body, frame};
 use watchkeeper_wire::schema::Schema;
 
@@ -20,13 +20,7 @@ fn config_maps(server: &Server) -> DynamicApi {
 }
 
 fn config_map_resource() -> Resource {
-    Resource {
-        group: "".into(),
-        version: "v1".into(),
-        kind: "ConfigMap".into(),
-        plural: "configmaps".into(),
-        scope: Scope::Namespaced,
-    }
+    Resource::namespaced("", "v1", "ConfigMap", "configmaps")
 }
 
 fn config_map(name: &str, version: u64) -> Value {

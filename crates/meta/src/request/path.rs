@@ -153,13 +153,7 @@ mod tests {
     use super::*;
 
     fn pods() -> Resource {
-        Resource {
-            group: "".into(),
-            version: "v1".into(),
-            kind: "Pod".into(),
-            plural: "pods".into(),
-            scope: Scope::Namespaced,
-        }
+        Resource::namespaced("", "v1", "Pod", "pods")
     }
 
     fn check(path: Result<Path, RequestError>, message: &str) {

@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, timeout};
-use watchkeeper_meta::{ListMeta, ResourceVersion, Scope};
+use watchkeeper_meta::{ListMeta, ResourceVersion};
 use watchkeeper_wire::ObjectOptions;
 
 use super::*;
@@ -219,13 +219,7 @@ fn owned(text: &str, owner: &str) -> Object {
 async fn changes_of_owned_objects_reconcile_their_owner() {
     let (sets, _sets) = fed(&[object("a/set@1")]);
     let (pods, changes) = fed(&[]);
-    let resource = Resource {
-        group: "apps".into(),
-        version: "v1beta1".into(),
-        kind: "Set".into(),
-        plural: "sets".into(),
-        scope: Scope::Namespaced,
-    };
+    let resource = Resource::namespaced("apps", "v1beta1", "Set", "sets");
     let controller = DynamicController::new("test", sets, one_worker()).owns(pods, &resource);
     let mut running = Running::start(controller, done);
     running.next().await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use watchkeeper_client::Client;
-use watchkeeper_meta::{PatchKind, Resource, Scope};
+use watchkeeper_meta::{PatchKind, Resource};
 use watchkeeper_runtime::leader::{LeaderElector, LeaderOptions};
 use watchkeeper_testing::Simulation;
 use watchkeeper_testing::simulation::{Process, State};
@@ -35,13 +35,7 @@ fn only_the_leader_works(state: &State<'_>) -> Result<(), String> {
 
 async fn boss(process: Process, stops: bool) {
     let client = process.client();
-    let leases = Resource {
-        group: "coordination.k8s.io".into(),
-        version: "v1".into(),
-        kind: "Lease".into(),
-        plural: "leases".into(),
-        scope: Scope::Namespaced,
-    };
+    let leases = Resource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
     let leases = client.dynamic(leases).namespace("default");
     let options = LeaderOptions::new("boss", process.name());
     let mut elector = LeaderElector::new(leases, options).expect("good options");

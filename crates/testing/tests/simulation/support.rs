@@ -6,7 +6,7 @@ use fastrand::Rng;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use watchkeeper_client::{Client, DynamicApi, Error};
-use watchkeeper_meta::{PatchKind, Resource, Scope};
+use watchkeeper_meta::{PatchKind, Resource};
 use watchkeeper_runtime::controller::{Action, ControllerOptions, DynamicController, Reconciler, Request};
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_runtime::watcher::{Config, ListSemantic};
@@ -114,13 +114,7 @@ pub(crate) async fn reconciles(process: Process, reconcile: Reconcile) {
 }
 
 fn resource(group: &'static str, kind: &'static str, plural: &'static str) -> Resource {
-    Resource {
-        group: group.into(),
-        version: "v1".into(),
-        kind: kind.into(),
-        plural: plural.into(),
-        scope: Scope::Namespaced,
-    }
+    Resource::namespaced(group, "v1", kind, plural)
 }
 
 pub(crate) fn task_resource() -> Resource {

@@ -1,17 +1,11 @@
 use serde_json::json;
-use watchkeeper_meta::{ResourceVersion, Scope};
+use watchkeeper_meta::ResourceVersion;
 use watchkeeper_runtime::follow::{Gone, Restart};
 
 use super::*;
 
 fn pods() -> Resource {
-    Resource {
-        group: "".into(),
-        version: "v1".into(),
-        kind: "Pod".into(),
-        plural: "pods".into(),
-        scope: Scope::Namespaced,
-    }
+    Resource::namespaced("", "v1", "Pod", "pods")
 }
 
 fn pod(name: &str, version: u32) -> Object {

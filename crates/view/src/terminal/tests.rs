@@ -3,7 +3,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::json;
 use watchkeeper_client::{Client, Config};
-use watchkeeper_meta::{Resource, ResourceVersion, Scope};
+use watchkeeper_meta::{Resource, ResourceVersion};
 use watchkeeper_runtime::follow::FollowEvent;
 use watchkeeper_wire::{Object, ObjectOptions};
 
@@ -11,13 +11,7 @@ use super::screen::Cursor;
 use super::*;
 
 fn resource(kind: &str, plural: &str) -> Resource {
-    Resource {
-        group: "".into(),
-        version: "v1".into(),
-        kind: kind.to_owned().into(),
-        plural: plural.to_owned().into(),
-        scope: Scope::Namespaced,
-    }
+    Resource::namespaced("", "v1", kind.to_owned(), plural.to_owned())
 }
 
 /// A Table of config maps as a server sends it.

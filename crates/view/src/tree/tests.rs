@@ -1,5 +1,5 @@
 use serde_json::json;
-use watchkeeper_meta::{Resource, Scope};
+use watchkeeper_meta::Resource;
 use watchkeeper_runtime::follow::FollowEvent;
 use watchkeeper_wire::{Object, ObjectOptions};
 
@@ -8,13 +8,7 @@ use super::*;
 fn board(objects: &[(&str, &str, &str, &[&str])]) -> Board {
     let mut board = Board::default();
     for kind in ["Deployment", "Pod", "ReplicaSet"] {
-        let resource = Resource {
-            group: "".into(),
-            version: "v1".into(),
-            kind: kind.into(),
-            plural: kind.to_lowercase().into(),
-            scope: Scope::Namespaced,
-        };
+        let resource = Resource::namespaced("", "v1", kind, kind.to_lowercase());
         let number = board.add(kind.to_lowercase().into(), resource);
         for (_, namespace, name, owners) in objects.iter().filter(|(known, ..)| *known == kind) {
             let owner = |uid: &&str| json!({"apiVersion": "v1", "kind": "X", "name": "x", "uid": uid, "controller": true});

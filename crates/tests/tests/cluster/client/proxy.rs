@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use watchkeeper_client::config::{Credentials, Material, Proxy as ProxyConfig};
 use watchkeeper_client::{Client, Config, Secret, WatchEvent};
-use watchkeeper_meta::{Resource, Scope};
+use watchkeeper_meta::Resource;
 use watchkeeper_server::{Handle, Server};
 
 use super::unlimited;
@@ -166,13 +166,7 @@ fn through(server: &Handle, proxy_url: &str, authorities: &str) -> Client {
 }
 
 fn config_maps() -> Resource {
-    Resource {
-        group: "".into(),
-        version: "v1".into(),
-        kind: "ConfigMap".into(),
-        plural: "configmaps".into(),
-        scope: Scope::Namespaced,
-    }
+    Resource::namespaced("", "v1", "ConfigMap", "configmaps")
 }
 
 async fn works_through(scheme: &str, protocol: Protocol, authorities: &str) {

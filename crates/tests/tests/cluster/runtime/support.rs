@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use watchkeeper_client::{Client, ClientOptions, DynamicApi};
-use watchkeeper_meta::{PatchKind, Resource, Scope};
+use watchkeeper_meta::{PatchKind, Resource};
 use watchkeeper_runtime::informer::{Notice, Subscription};
 use watchkeeper_server::{Handle, Server};
 use watchkeeper_testing::client_of;
@@ -68,13 +68,7 @@ fn resource(
     kind: &'static str,
     plural: &'static str,
 ) -> Resource {
-    Resource {
-        group: group.into(),
-        version: version.into(),
-        kind: kind.into(),
-        plural: plural.into(),
-        scope: Scope::Namespaced,
-    }
+    Resource::namespaced(group, version, kind, plural)
 }
 
 pub(crate) fn config_map(namespace: &str, name: &str, data: &str) -> Value {

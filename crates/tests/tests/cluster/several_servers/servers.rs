@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use watchkeeper_client::{Client, ClientOptions, Config, DynamicApi, LoadOptions};
-use watchkeeper_meta::{Resource, Scope};
+use watchkeeper_meta::Resource;
 use watchkeeper_server::{EtcdOptions, Server};
 
 /// The variable with the addresses of etcd.
@@ -71,13 +71,7 @@ impl Credentials {
             ..ClientOptions::default()
         };
         let client = Client::new(&config.unwrap(), options).unwrap();
-        let config_maps = Resource {
-            group: "".into(),
-            version: "v1".into(),
-            kind: "ConfigMap".into(),
-            plural: "configmaps".into(),
-            scope: Scope::Namespaced,
-        };
+        let config_maps = Resource::namespaced("", "v1", "ConfigMap", "configmaps");
         client.dynamic(config_maps).namespace("default")
     }
 }

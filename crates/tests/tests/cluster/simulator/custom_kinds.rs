@@ -1,18 +1,12 @@
 //! Garbage collection of custom objects: with their owner, with their namespace, and as owners.
 
 use serde_json::{Value, json};
-use watchkeeper_meta::{Resource, Scope};
+use watchkeeper_meta::Resource;
 
 use crate::simulator::support::{Cluster, resource};
 
 fn widgets() -> Resource {
-    Resource {
-        group: "example.com".into(),
-        version: "v1".into(),
-        kind: "Widget".into(),
-        plural: "widgets".into(),
-        scope: Scope::Namespaced,
-    }
+    Resource::namespaced("example.com", "v1", "Widget", "widgets")
 }
 
 fn definitions() -> Resource {

@@ -98,13 +98,7 @@ async fn custom_objects_are_counted() {
             definition,
         )
         .await;
-    let widgets = Resource {
-        group: "example.com".into(),
-        version: "v1".into(),
-        kind: "Widget".into(),
-        plural: "widgets".into(),
-        scope: watchkeeper_meta::Scope::Namespaced,
-    };
+    let widgets = Resource::namespaced("example.com", "v1", "Widget", "widgets");
     for name in ["a", "b", "c"] {
         cluster
             .create(&widgets, json!({"metadata": {"name": name}}))
