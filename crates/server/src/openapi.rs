@@ -1,7 +1,7 @@
 //! OpenAPI documents generated from the catalog and the schema: sufficient for validation, `explain` and merging.
 //!
-//! There is one document per group and version. Field descriptions are not part of the schema and thus not of the
-//! documents.
+//! There is one document per group and version. Types and fields are described if the build carries the descriptions
+//! (feature `descriptions`).
 
 mod documents;
 mod paths;
@@ -57,7 +57,8 @@ pub(crate) fn document_hash(catalog: &Catalog, path: &str) -> String {
                 .collect::<Vec<_>>()
         ),
     };
-    let text = format!("{} {path} {made_from}", env!("CARGO_PKG_VERSION"));
+    let made_by = (env!("CARGO_PKG_VERSION"), watchkeeper_descriptions::INCLUDED);
+    let text = format!("{made_by:?} {path} {made_from}");
     hex_of_sha512(text.as_bytes())
 }
 
@@ -125,8 +126,22 @@ fn as_v2(mut definitions: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
         {
             members.insert("type".to_owned(), json!("string"));
         }
+        let properties = definition.get_mut("properties").and_then(Value::as_object_mut);
+        properties
+            .into_iter()
+            .flat_map(Map::values_mut)
+            .for_each(unwrap_reference);
     }
     definitions
+}
+
+/// Readers of version 2 take a property for a reference only if it is one itself; other members stand beside it.
+fn unwrap_reference(property: &mut Value) {
+    let reference = property.pointer_mut("/allOf/0/$ref").map(Value::take);
+    if let (Value::Object(members), Some(reference)) = (property, reference) {
+        members.remove("allOf");
+        members.insert("$ref".to_owned(), reference);
+    }
 }
 
 fn version_document(schema: &Schema, path: &str, group: &str, version: &ApiVersion) -> Value {
@@ -260,15 +275,64 @@ mod tests {
     #[test]
     fn version_2_has_one_type_per_value() {
         let document = document_v2(&Catalog::new(ServedResource::built_in()), Schema::builtin());
-        let definition = |name: &str| &document["definitions"][name];
+        let definition = |name: &str| {
+            let mut definition = document["definitions"][name].clone();
+            definition.as_object_mut().unwrap().remove("description");
+            definition
+        };
         assert_eq!(
             definition("io.k8s.apimachinery.pkg.util.intstr.IntOrString"),
-            &json!({ "format": "int-or-string", "type": "string" })
+            json!({ "format": "int-or-string", "type": "string" })
         );
         assert_eq!(
             definition("io.k8s.apimachinery.pkg.api.resource.Quantity"),
-            &json!({ "type": "string" })
+            json!({ "type": "string" })
         );
+    }
+
+    #[test]
+    fn references_of_version_2_are_not_wrapped() {
+        let document = document_v2(&Catalog::new(ServedResource::built_in()), Schema::builtin());
+        let owner = &document["definitions"]["io.k8s.api.core.v1.EnvVarSource"]["properties"]["fieldRef"];
+        assert_eq!(
+            owner["$ref"],
+            "#/definitions/io.k8s.api.core.v1.ObjectFieldSelector"
+        );
+        let wrapped = document["definitions"].as_object().unwrap().values();
+        let wrapped = wrapped.filter_map(|it| it["properties"].as_object());
+        assert!(wrapped.flat_map(Map::values).all(|it| it.get("allOf").is_none()));
+    }
+
+    /// Without texts: lists and a few types that no kind of k8s-openapi refers to, and fields Kubernetes does not describe.
+    #[cfg(feature = "descriptions")]
+    const UNDESCRIBED: [&str; 8] = [
+        "CertificateSigningRequest metadata",
+        "ExternalDocumentation ",
+        "GroupResource ",
+        "JSONSchemaProps ",
+        "List ",
+        "Options ",
+        "Patch ",
+        "WatchEvent ",
+    ];
+
+    #[cfg(feature = "descriptions")]
+    #[test]
+    fn built_in_types_and_their_fields_are_described() {
+        let catalog = Catalog::new(ServedResource::built_in());
+        let mut without = Vec::new();
+        for path in document_paths(&catalog) {
+            let document = document(&catalog, Schema::builtin(), &path).unwrap();
+            for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+                let fields = schema["properties"].as_object().into_iter().flatten();
+                let fields = fields.map(|(field, schema)| (&**field, schema));
+                let bare = std::iter::once(("", schema)).chain(fields);
+                let bare = bare.filter(|(_, schema)| schema.get("description").is_none());
+                without.extend(bare.map(|(field, _)| format!("{name} {field}")));
+            }
+        }
+        without.retain(|name| !UNDESCRIBED.iter().any(|part| name.contains(part)));
+        assert_eq!(without, Vec::<String>::new());
     }
 
     #[test]

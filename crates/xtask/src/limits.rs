@@ -4,6 +4,7 @@
 pub(crate) const LAYERS: &[&str] = &[
     "meta",
     "clock",
+    "descriptions",
     "wire",
     "schemagen",
     "patch",

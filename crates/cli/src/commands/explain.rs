@@ -18,6 +18,9 @@ use text::Explanation;
 /// The largest document of a real server has 6 MB.
 const MAX_DOCUMENT: usize = 64 << 20;
 
+/// Why there is no text, and how to get it.
+const NO_DESCRIPTIONS: &str = "note: this server's documents have no descriptions; a watchkeeper built with `--features descriptions` has them";
+
 /// Show the fields of a kind
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -65,7 +68,12 @@ pub(crate) async fn run(explain: Explain, cluster: &Cluster, session: &mut Sessi
         explanation.field(field, schema);
     }
     explanation.body(schema);
-    Ok(session.out.write_all(explanation.finish().as_bytes())?)
+    session.out.write_all(explanation.finish().as_bytes())?;
+    if !schemas.have_descriptions() {
+        session.out.flush()?;
+        writeln!(session.err, "{NO_DESCRIPTIONS}")?;
+    }
+    Ok(())
 }
 
 /// The kind is the longest matching prefix, because groups have dots too: `ingresses.networking.k8s.io.spec`.

@@ -3,9 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use watchkeeper_descriptions as descriptions;
 use watchkeeper_meta::Resource;
 use watchkeeper_registry::Definition;
 use watchkeeper_wire::schema::{Field, Granularity, ListType, Schema, Shape, TypeId};
+
+/// What descriptions of lists refer to.
+const CONVENTIONS: &str =
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 
 /// Collects the definitions of a document, with those they refer to.
 pub(super) struct Definitions<'a> {
@@ -50,23 +55,29 @@ impl<'a> Definitions<'a> {
         let stated = custom.open_api().filter(|stated| stated.is_object());
         let mut definition = stated.cloned().unwrap_or_else(|| json!({ "type": "object" }));
         let metadata = self.reference("meta/v1.ObjectMeta");
-        definition["properties"]["apiVersion"] = json!({ "type": "string" });
-        definition["properties"]["kind"] = json!({ "type": "string" });
-        definition["properties"]["metadata"] = json!({ "allOf": [metadata] });
+        for field in ["apiVersion", "kind"] {
+            definition["properties"][field] = described(text(), descriptions::of_common_field(field));
+        }
+        definition["properties"]["metadata"] = described(
+            json!({ "allOf": [metadata] }),
+            descriptions::of_common_field("metadata"),
+        );
         self.custom_definition(resource, &resource.kind, definition)
     }
 
     /// A reference to a list of a custom kind.
     pub(super) fn custom_list(&mut self, resource: &Resource, custom: &Definition) -> Value {
         let (item, metadata) = (self.custom(resource, custom), self.reference("meta/v1.ListMeta"));
+        let items = format!("List of {}. More info: {CONVENTIONS}", resource.plural);
         let definition = json!({
+            "description": format!("{} is a list of {}", custom.list_kind, resource.kind),
             "type": "object",
             "required": ["items"],
             "properties": {
-                "apiVersion": { "type": "string" },
-                "kind": { "type": "string" },
+                "apiVersion": described(text(), descriptions::of_common_field("apiVersion")),
+                "kind": described(text(), descriptions::of_common_field("kind")),
                 "metadata": { "allOf": [metadata] },
-                "items": { "type": "array", "items": item },
+                "items": { "description": items, "type": "array", "items": item },
             },
         });
         self.custom_definition(resource, &custom.list_kind, definition)
@@ -86,7 +97,7 @@ impl<'a> Definitions<'a> {
         if !self.done.contains_key(&name) {
             // Recursive types find this entry.
             self.done.insert(name.clone(), Value::Null);
-            let definition = self.define(id);
+            let definition = self.define(id, &name);
             self.done.insert(name.clone(), definition);
         }
         json!({ "$ref": format!("#/components/schemas/{name}") })
@@ -94,11 +105,12 @@ impl<'a> Definitions<'a> {
 
     /// A definition without a struct in the schema.
     fn leaf(&mut self, name: &str, definition: Value) -> Value {
-        self.done.entry(name.to_owned()).or_insert(definition);
+        let described = || described(definition, descriptions::of_type(name));
+        self.done.entry(name.to_owned()).or_insert_with(described);
         json!({ "$ref": format!("#/components/schemas/{name}") })
     }
 
-    fn define(&mut self, id: TypeId) -> Value {
+    fn define(&mut self, id: TypeId, name: &str) -> Value {
         let mut properties = Map::new();
         let mut required = Vec::new();
         for field in self.schema.fields(id) {
@@ -108,9 +120,9 @@ impl<'a> Definitions<'a> {
             if field.is_required() {
                 required.push(field.name.to_string());
             }
-            properties.insert(field.name.to_string(), self.property(field));
+            properties.insert(field.name.to_string(), self.property(field, name));
         }
-        let mut definition = json!({ "type": "object" });
+        let mut definition = described(json!({ "type": "object" }), descriptions::of_type(name));
         if !properties.is_empty() {
             definition["properties"] = Value::Object(properties);
         }
@@ -124,9 +136,12 @@ impl<'a> Definitions<'a> {
         definition
     }
 
-    fn property(&mut self, field: &Field) -> Value {
+    fn property(&mut self, field: &Field, of_type: &str) -> Value {
         let mut property = self.shape(&field.shape);
         let mut extra = Map::new();
+        if let Some(description) = description(of_type, &field.name) {
+            extra.insert("description".to_owned(), json!(description));
+        }
         if let Some(list_type) = field.list_type {
             extra.insert(
                 "x-kubernetes-list-type".to_owned(),
@@ -204,6 +219,26 @@ impl<'a> Definitions<'a> {
             Shape::Any => json!({}),
         }
     }
+}
+
+/// The description of a field. Types without texts of their own, such as lists, have those of all kinds.
+fn description(of_type: &str, field: &str) -> Option<&'static str> {
+    let own = descriptions::of_field(of_type, field);
+    own.or_else(|| match field {
+        "apiVersion" | "kind" => descriptions::of_common_field(field),
+        _ => None,
+    })
+}
+
+fn described(mut schema: Value, description: Option<&str>) -> Value {
+    if let Some(description) = description {
+        schema["description"] = json!(description);
+    }
+    schema
+}
+
+fn text() -> Value {
+    json!({ "type": "string" })
 }
 
 fn date_time() -> Value {

@@ -54,4 +54,10 @@ async fn a_custom_kind_accepts_the_patch_types_in_its_schema() {
     }
     let answers = &version_3["paths"][one]["get"]["responses"]["200"]["content"];
     assert_eq!(answers["application/vnd.kubernetes.protobuf"], Value::Null);
+
+    let fields = &version_3["components"]["schemas"]["com.example.v1.Widget"]["properties"];
+    for field in ["apiVersion", "kind", "metadata"] {
+        let expected = watchkeeper_descriptions::of_common_field(field);
+        assert_eq!(fields[field]["description"].as_str(), expected, "{field}");
+    }
 }

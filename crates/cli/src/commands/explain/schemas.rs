@@ -87,6 +87,17 @@ impl Schemas {
         }
     }
 
+    /// True if any type or field is described.
+    pub(super) fn have_descriptions(&self) -> bool {
+        let mut schemas = self.0.values();
+        schemas.any(|schema| {
+            let fields = schema["properties"].as_object().into_iter().flat_map(Map::values);
+            std::iter::once(schema)
+                .chain(fields)
+                .any(|it| it["description"].is_string())
+        })
+    }
+
     /// The description of the schema, then those of its parts, a line each.
     pub(super) fn description(&self, schema: &Value) -> String {
         let mut text = String::new();
