@@ -29,7 +29,8 @@ pub fn conditions(spec: &Value) -> Vec<Expression> {
 
 /// The environments of a policy's expressions. Each variable sees those before it.
 pub struct Environments {
-    has_parameters: bool,
+    object: Declared,
+    parameters: Option<Declared>,
     has_variables: bool,
     has_patch_types: bool,
     variables: Arc<Object>,
@@ -39,13 +40,24 @@ impl Environments {
     /// The environment before the first variable.
     pub fn of(spec: &Value) -> Self {
         Self {
-            has_parameters: spec["paramKind"].is_object(),
+            object: Declared::dynamic(),
+            parameters: spec["paramKind"].is_object().then(Declared::dynamic),
             has_variables: true,
             has_patch_types: false,
             variables: Arc::new(Object {
                 name: "kubernetes.variables".to_owned(),
                 ..Object::default()
             }),
+        }
+    }
+
+    /// The environment in which objects and parameters have known types.
+    #[must_use]
+    pub(crate) fn with_types(self, object: Declared, parameters: Option<Declared>) -> Self {
+        Self {
+            object,
+            parameters,
+            ..self
         }
     }
 
@@ -87,8 +99,8 @@ impl Environments {
         let variables = if self.has_variables { "variables" } else { "" };
         let (authorizer, request_resource) = Type::authorizer();
         let environment = Environment::new()
-            .declare("object", Declared::dynamic())
-            .declare("oldObject", Declared::dynamic())
+            .declare("object", self.object.clone())
+            .declare("oldObject", self.object.clone())
             .declare("namespaceObject", namespace_object())
             .declare("request", request())
             .declare(variables, Declared::plain(Shape::Object(self.variables.clone())))
@@ -97,9 +109,9 @@ impl Environments {
                 "authorizer.requestResource",
                 Declared::plain(Shape::Of(request_resource)),
             );
-        let environment = match self.has_parameters {
-            true => environment.declare("params", Declared::dynamic()),
-            false => environment,
+        let environment = match &self.parameters {
+            Some(parameters) => environment.declare("params", parameters.clone()),
+            None => environment,
         };
         match self.has_patch_types {
             true => environment.with_patch_types(),
@@ -116,6 +128,12 @@ impl Environments {
         };
         let source = source.to_owned();
         Expression { source, program }
+    }
+
+    /// The compile errors of an expression, whatever its type.
+    pub(crate) fn issues(&self, source: &str) -> Option<String> {
+        let error = self.environment().compile(source).err()?;
+        Some(error.to_string())
     }
 
     /// Reports the errors of an expression that does not compile.

@@ -29,6 +29,7 @@ mod part;
 pub mod quota;
 mod rules;
 mod table;
+pub mod type_checking;
 pub mod user;
 mod warnings;
 

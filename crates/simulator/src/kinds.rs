@@ -48,6 +48,7 @@ kinds! {
     namespaces: "" "namespaces",
     nodes: "" "nodes",
     pods: "" "pods",
+    policies: "admissionregistration.k8s.io" "validatingadmissionpolicies",
     quotas: "" "resourcequotas",
     replica_sets: "apps" "replicasets",
     replication_controllers: "" "replicationcontrollers",

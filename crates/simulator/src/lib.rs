@@ -41,6 +41,7 @@
 //! | garbage | garbage collection: background, foreground and orphaning |
 //! | accounts | creates the service account and root certificate of every namespace |
 //! | cluster roles | aggregates cluster roles |
+//! | policies | type-checks the expressions of validating admission policies |
 //!
 //! Annotations on a pod, or in its template, control what it does:
 //!
@@ -78,6 +79,7 @@ mod nodes;
 mod placement;
 mod pod_control;
 mod pods;
+mod policies;
 mod quotas;
 mod replica_sets;
 mod revisions;
@@ -175,6 +177,7 @@ impl Simulator {
             quotas::run(&cluster),
             accounts::run(&cluster, root_ca),
             cluster_roles::run(&cluster),
+            policies::run(&cluster),
             namespaces::run(&cluster),
             garbage::run(&cluster),
         ];

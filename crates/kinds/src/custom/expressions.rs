@@ -106,3 +106,8 @@ pub(crate) fn unchecked(errors: &FieldErrors) -> Option<FieldError> {
         )
     })
 }
+/// The type of a schema in expressions; `None` if they cannot use it.
+pub(crate) fn declared(schema: &Value, name: &str) -> Option<Declared> {
+    let typed = declare::declare(schema, false, name)?;
+    Some(typed.declared)
+}

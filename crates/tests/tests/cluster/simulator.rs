@@ -14,6 +14,7 @@ mod jobs;
 mod metrics;
 mod namespaces;
 mod pods;
+mod policies;
 mod quotas;
 mod scheduling;
 mod simulation;
