@@ -12,22 +12,38 @@ const MAX_VALUE_BYTES: usize = 10 * 1024;
 
 /// The annotations of one request's audit event. The first value of a key stays, as in Kubernetes.
 #[derive(Debug, Default)]
-pub struct AuditAnnotations(Mutex<BTreeMap<String, String>>);
+pub struct AuditAnnotations {
+    /// True if the event shows the request's object, and so what webhooks changed in it.
+    pub shows_request: bool,
+    added: Mutex<BTreeMap<String, String>>,
+}
 
 impl AuditAnnotations {
+    /// The annotations of an event that shows the request's object, or does not.
+    pub fn new(shows_request: bool) -> Self {
+        Self {
+            shows_request,
+            added: Mutex::default(),
+        }
+    }
+
     /// Adds an annotation, unless its key is taken or there are too many.
     pub(crate) fn add(&self, key: String, mut value: String) {
-        let mut annotations = self.0.lock();
-        if annotations.len() == MAX_ANNOTATIONS {
-            return;
-        }
         value.truncate(value.floor_char_boundary(MAX_VALUE_BYTES));
-        annotations.entry(key).or_insert(value);
+        self.add_whole(key, value);
+    }
+
+    /// Adds an annotation of any length: a webhook's patch, which the limit of its answer bounds.
+    pub(crate) fn add_whole(&self, key: String, value: String) {
+        let mut annotations = self.added.lock();
+        if annotations.len() < MAX_ANNOTATIONS {
+            annotations.entry(key).or_insert(value);
+        }
     }
 
     /// All annotations so far.
     pub fn all(&self) -> BTreeMap<String, String> {
-        self.0.lock().clone()
+        self.added.lock().clone()
     }
 }
 

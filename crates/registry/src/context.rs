@@ -108,6 +108,13 @@ impl WriteContext {
         }
     }
 
+    /// Adds an annotation about the object to the request's audit event, if that shows the object.
+    pub(crate) fn annotate_request(&self, key: impl FnOnce() -> String, value: impl FnOnce() -> String) {
+        if let Some(audit) = self.audit.as_ref().filter(|audit| audit.shows_request) {
+            audit.add_whole(key(), value());
+        }
+    }
+
     /// The writer, for managed fields.
     pub(crate) fn writer<'a>(
         &'a self,

@@ -5,8 +5,8 @@
 //! counted, and the server logs how many.
 //!
 //! Objects of requests and responses are included if they are JSON, not if they are protobuf or YAML. Admission adds
-//! annotations: those of policies and webhooks, validation failures of bindings that audit, and whether a webhook
-//! changed the object. Not included are patches of webhooks, ignored failures of webhooks, and pod security.
+//! annotations: those of policies and webhooks, validation failures of bindings that audit, whether a webhook changed
+//! the object, its patch if the event shows the object, and ignored failures of webhooks. Not included is pod security.
 
 mod event;
 mod log_file;

@@ -8,8 +8,8 @@
 //! Validating policies see a write last, when it is otherwise valid; mutating policies run before webhooks
 //! ([`mutation`]). The server's own writes are exempt. A cluster in which no policy or webhook was ever written pays
 //! one atomic load. For a resource with several versions, policies see the version of the request. Audit annotations,
-//! and validation failures of bindings with the action `Audit`, go to the audit event of the request, up to the policy
-//! that denies it.
+//! and validation failures of bindings with the action `Audit`, go to the audit event of the request. All policies are
+//! evaluated; the first denial is the answer.
 
 mod authorizer;
 mod evaluate;
@@ -91,6 +91,7 @@ impl Registry {
         let namespace = metadata::text(write.shown(), "namespace");
         let described = write.described(write.action.definition);
         let authorizer = self.authorizer_for(&write).await?;
+        let mut answer = Ok(());
         for Bound { policy, binding } in about {
             let is_meant = policy.matching.matches(&write, home.as_ref())
                 && binding
@@ -124,10 +125,10 @@ impl Registry {
                     .annotate(|| format!("{}/{key}", policy.name), || values.join(", "));
             }
             for denial in denials {
-                answer(&write, policy, binding, denial)?;
+                answer = answer.and(act(&write, policy, binding, denial));
             }
         }
-        Ok(())
+        answer
     }
 
     /// The active validating policies.
@@ -200,8 +201,8 @@ impl Binding {
     }
 }
 
-/// Applies the actions of a binding: the first denial ends the write, a warning does not.
-fn answer(
+/// Applies the actions of a binding: a denial is an error, a warning is not.
+fn act(
     write: &AdmissionRequest<'_>,
     policy: &Policy,
     binding: &Binding,

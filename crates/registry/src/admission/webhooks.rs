@@ -12,6 +12,7 @@
 //! The server's own writes and the webhook configurations are exempt. A cluster in which no policy or webhook was
 //! ever written pays one atomic load.
 
+mod audit;
 mod configuration;
 mod mutation;
 mod review;
@@ -62,10 +63,12 @@ enum Stage {
 enum Consulted {
     /// It does not match.
     NotAsked,
-    /// It allows the write, or it failed and its failure policy is `Ignore`.
+    /// It allows the write.
     Allowed,
-    /// It changed the object.
-    Patched(Value),
+    /// It failed, and its failure policy is `Ignore`.
+    FailedOpen,
+    /// It changed the object by this patch.
+    Patched { object: Value, patch: Value },
 }
 
 impl Registry {
@@ -126,7 +129,10 @@ impl Registry {
             let stage = Stage::Validating;
             self.consult(webhook, shown, stage, &write, home.as_ref(), asked.deletion)
         });
-        for consulted in join_all(consulted).await {
+        let consulted = join_all(consulted).await;
+        let results = about.iter().map(|(_, webhook, _)| *webhook).zip(&consulted);
+        audit::failed_open(asked.context, results);
+        for consulted in consulted {
             consulted?;
         }
         guard.retake(asked.action.definition).await?;
@@ -194,7 +200,7 @@ impl Registry {
                     None => self.in_version(shown, asked_for, &patched).await?,
                     Some(_) => patched,
                 };
-                Ok(Consulted::Patched(back))
+                Ok(Consulted::Patched { object: back, patch })
             }
         }
     }
@@ -348,5 +354,5 @@ fn failed(webhook: &Webhook, why: &str) -> Result<Consulted, Status> {
         return Err(Status::internal_error(why));
     }
     tracing::warn!("{why}; the write goes on without it");
-    Ok(Consulted::Allowed)
+    Ok(Consulted::FailedOpen)
 }

@@ -54,7 +54,7 @@ impl Event {
         Self {
             head,
             annotations: BTreeMap::new(),
-            admission: Arc::default(),
+            admission: Arc::new(AuditAnnotations::new(level >= Level::Request)),
             response_status: None,
             request_object: None,
             response_object: None,

@@ -20,7 +20,7 @@ rules:
 - level: Metadata
 "#;
 
-fn options(folder: &tempfile::TempDir, policy: &str) -> AuditOptions {
+pub(crate) fn options(folder: &tempfile::TempDir, policy: &str) -> AuditOptions {
     let policy_file = folder.path().join("policy.yaml");
     std::fs::write(&policy_file, policy).unwrap();
     AuditOptions {
@@ -149,18 +149,67 @@ async fn policies_annotate_the_event_and_audit_what_they_would_deny() {
     post(&mut client, MAPS, json!({"metadata": {"name": "bad"}})).await;
     server.shutdown().await;
 
-    let lines = std::fs::read_to_string(&options.log.path).unwrap();
-    let mut events = lines
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let create = events
-        .rfind(|event| event["objectRef"]["resource"] == "configmaps")
-        .unwrap();
-    let annotations = &create["annotations"];
+    let annotations = &last_event(&options)["annotations"];
     assert_eq!(annotations["p/who"], "map bad");
     assert_eq!(annotations["p/nothing"], Value::Null);
     assert_eq!(
         annotations["validation.policy.admission.k8s.io/validation_failure"],
         r#"[{"message":"bad name","policy":"p","binding":"b","expressionIndex":1,"validationActions":["Audit"]}]"#
     );
+}
+
+/// The last event about config maps.
+pub(crate) fn last_event(options: &AuditOptions) -> Value {
+    let lines = std::fs::read_to_string(&options.log.path).unwrap();
+    let mut events = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let last = events.rfind(|event| event["objectRef"]["resource"] == "configmaps");
+    last.unwrap()
+}
+
+#[tokio::test]
+async fn policies_after_a_denial_are_evaluated_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(&folder, POLICY);
+    let server = Server::builder().audit(options.clone()).start().await.unwrap();
+    let pipe = server.connector().connect().await.unwrap();
+    let mut client = Client::http2(pipe).await.with_token(&server);
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]});
+    for (name, action) in [("first", "Deny"), ("second", "Deny"), ("third", "Warn")] {
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": name},
+            "spec": {
+                "matchConstraints": {"resourceRules": [rule]},
+                "validations": [{"expression": "false", "message": format!("{name} says no")}],
+                "auditAnnotations": [{"key": "seen", "valueExpression": "'map ' + object.metadata.name"}],
+            },
+        });
+        let binding = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {"policyName": name, "validationActions": [action]},
+        });
+        let path = |kind: &str| format!("{ADMISSION}/validatingadmission{kind}");
+        post(&mut client, &path("policies"), policy).await;
+        post(&mut client, &path("policybindings"), binding).await;
+    }
+    let map = json!({"metadata": {"name": "m"}});
+    let refused = client.send(Method::POST, MAPS, &[], &map.to_string()).await;
+    server.shutdown().await;
+
+    assert_eq!(refused.status, 422);
+    let message = "ValidatingAdmissionPolicy 'first' with binding 'first' denied request: first says no";
+    assert!(refused.text().contains(message), "{}", refused.text());
+    let warning =
+        "Validation failed for ValidatingAdmissionPolicy 'third' with binding 'third': third says no";
+    assert!(
+        refused.header("warning").contains(warning),
+        "{}",
+        refused.header("warning")
+    );
+    for policy in ["first", "second", "third"] {
+        assert_eq!(last_event(&options)["annotations"][format!("{policy}/seen")], "map m");
+    }
 }

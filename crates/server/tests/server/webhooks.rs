@@ -1,5 +1,6 @@
 //! Admission webhooks: the writes they see, their decisions, and their failures.
 
+mod audit;
 mod conversions;
 mod endpoint;
 mod mutations;
@@ -26,7 +27,10 @@ struct Cluster {
 
 impl Cluster {
     async fn start() -> Self {
-        let server = Server::builder().start().await.unwrap();
+        Self::of(Server::builder().start().await.unwrap()).await
+    }
+
+    async fn of(server: Handle) -> Self {
         let client = connected(&server).await;
         Self { server, client }
     }

@@ -1,14 +1,13 @@
 //! Mutating webhooks, called in order.
 
-use serde::Serialize;
 use watchkeeper_meta::Status;
 
-use super::configuration::Webhook;
+use super::audit::MutatingCall;
 use super::{Consulted, Stage, Webhooks, about};
 use crate::Registry;
 use crate::admission::mutation::{Mutated, Rounds};
 use crate::admission::request::{Asked, whole};
-use crate::context::{WriteContext, timestamp};
+use crate::context::timestamp;
 use crate::write::Guard;
 
 impl Registry {
@@ -35,19 +34,34 @@ impl Registry {
             let write = asked.write(Some(&current), old.as_ref());
             let home = self.namespace_of(&write).await?;
             let consulted = self.consult(webhook, shown, Stage::Mutating, &write, home.as_ref(), None);
-            let is_mutated = match consulted.await? {
-                Consulted::NotAsked => continue,
-                Consulted::Allowed => false,
-                Consulted::Patched(patched) => {
+            let call = MutatingCall {
+                context: asked.context,
+                round: u8::from(!rounds.is_first()),
+                place,
+                webhook,
+            };
+            let is_mutated = match consulted.await {
+                Ok(Consulted::NotAsked) => continue,
+                Ok(Consulted::Allowed) => false,
+                Ok(Consulted::FailedOpen) => {
+                    call.audit_failed_open();
+                    false
+                }
+                Ok(Consulted::Patched { object, patch }) => {
+                    call.audit_patch(&patch);
                     let now = timestamp(self.clock().now());
-                    state.take_over(&asked.action, patched, &now)?
+                    state.take_over(&asked.action, object, &now)?
+                }
+                Err(refused) => {
+                    call.audit_mutation(false);
+                    return Err(refused);
                 }
             };
+            call.audit_mutation(is_mutated);
             if is_mutated {
                 is_changed = true;
                 rounds.note_change();
             }
-            audit_mutation(asked.context, (rounds.is_first(), place), webhook, is_mutated);
             if webhook.is_reinvoked {
                 rounds.webhooks.wait(place);
             }
@@ -79,31 +93,4 @@ impl Registry {
         }
         guard.retake(asked.action.definition).await
     }
-}
-
-/// A call of a webhook that may change an object, as the audit event shows it.
-#[derive(Serialize)]
-struct MutationNote<'a> {
-    configuration: &'a str,
-    webhook: &'a str,
-    mutated: bool,
-}
-
-/// Tells the audit event that a webhook was asked, in which round and place, and whether it changed the object.
-fn audit_mutation(
-    context: &WriteContext,
-    (is_first_round, place): (bool, usize),
-    webhook: &Webhook,
-    mutated: bool,
-) {
-    let note = MutationNote {
-        configuration: &webhook.configuration,
-        webhook: &webhook.name,
-        mutated,
-    };
-    let round = u8::from(!is_first_round);
-    context.annotate(
-        || format!("mutation.webhook.admission.k8s.io/round_{round}_index_{place}"),
-        || serde_json::to_string(&note).unwrap_or_default(),
-    );
 }

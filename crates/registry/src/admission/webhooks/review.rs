@@ -1,6 +1,4 @@
 //! The `AdmissionReview` protocol: the request to a webhook and its response.
-//!
-//! Audit annotations are ignored.
 
 use std::collections::BTreeMap;
 
