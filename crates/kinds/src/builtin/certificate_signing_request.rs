@@ -10,7 +10,7 @@ use watchkeeper_meta::validation::NameRule;
 use crate::Part;
 use crate::fields::Selectable;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
-use crate::rules::certificate_request::organizations;
+use crate::rules::certificate_request::{organizations, refusal};
 use crate::rules::certificates::check_signer;
 use crate::rules::defaulting::{fill_empty, items_mut};
 use crate::rules::place::{Errors, Place};
@@ -138,8 +138,8 @@ fn sign(request: &mut Value, requester: Option<&User>) {
 fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     let request = spec.field("request");
     let pem = BASE64.decode(request.text()).unwrap_or_default();
-    if !has_block(&pem, "CERTIFICATE REQUEST") {
-        errors.push(request.invalid("PEM block type must be CERTIFICATE REQUEST"));
+    if let Some(why) = refusal(&String::from_utf8_lossy(&pem)) {
+        errors.push(request.invalid(why));
     }
     let usages = spec.field("usages");
     if usages.len() == 0 {

@@ -1,16 +1,128 @@
-//! What a request for a certificate asks for: as much of PKCS#10 as the server reads.
+//! What a request for a certificate asks for, and whether its own key signed it: as much of PKCS#10 as the server reads.
 
+use aws_lc_rs::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::certificates::blocks;
 
 const INTEGER: u8 = 0x02;
+const BIT_STRING: u8 = 0x03;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 /// `2.5.4.10`, the organization; Kubernetes takes it for a group.
 const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
+
+/// The algorithms of keys and signatures, and elliptic curves, by their identifiers.
+mod oid {
+    pub(super) const RSA_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
+    pub(super) const RSA_PSS: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0a];
+    pub(super) const RSA_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b];
+    pub(super) const RSA_SHA384: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0c];
+    pub(super) const RSA_SHA512: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0d];
+    pub(super) const EC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
+    pub(super) const ECDSA_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
+    pub(super) const ECDSA_SHA384: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x03];
+    pub(super) const ECDSA_SHA512: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x04];
+    pub(super) const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+    pub(super) const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
+    pub(super) const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
+    pub(super) const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
+}
+
+/// The reason to refuse a request in PEM, in Go's words: it cannot be read, or its own key has not signed it.
+pub(crate) fn refusal(pem: &str) -> Option<&'static str> {
+    const NO_BLOCK: &str = "PEM block type must be CERTIFICATE REQUEST";
+    let blocks = blocks(pem);
+    let first = blocks
+        .first()
+        .filter(|block| block.label == "CERTIFICATE REQUEST");
+    let bytes = first.and_then(|block| BASE64.decode(block.body()).ok());
+    match bytes.as_deref().map(Signed::read) {
+        None => Some(NO_BLOCK),
+        Some(None) => Some("asn1: syntax error: data truncated"),
+        Some(Some(signed)) => signed.refusal(),
+    }
+}
+
+/// The signed part of a request, with its key and its signature.
+struct Signed<'a> {
+    info: &'a [u8],
+    key_type: &'a [u8],
+    curve: &'a [u8],
+    key: &'a [u8],
+    algorithm: &'a [u8],
+    signature: &'a [u8],
+}
+
+impl<'a> Signed<'a> {
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        let mut request = Der(Der(bytes).value(SEQUENCE)?);
+        let before = request.0;
+        let mut info = Der(request.value(SEQUENCE)?);
+        let whole_info = &before[..before.len() - request.0.len()];
+        info.value(INTEGER)?;
+        let _subject = info.value(SEQUENCE)?;
+        let mut key = Der(info.value(SEQUENCE)?);
+        let mut key_algorithm = Der(key.value(SEQUENCE)?);
+        Some(Self {
+            info: whole_info,
+            key_type: key_algorithm.value(OBJECT_IDENTIFIER)?,
+            curve: key_algorithm.value(OBJECT_IDENTIFIER).unwrap_or_default(),
+            key: key.bits()?,
+            algorithm: Der(request.value(SEQUENCE)?).value(OBJECT_IDENTIFIER)?,
+            signature: request.bits()?,
+        })
+    }
+
+    /// The reason to refuse the signature.
+    fn refusal(&self) -> Option<&'static str> {
+        let algorithms = self.algorithms();
+        if algorithms.is_empty() {
+            return Some("x509: cannot verify signature: algorithm unimplemented");
+        }
+        let is_valid = |algorithm: &&'static dyn VerificationAlgorithm| {
+            let key = UnparsedPublicKey::new(*algorithm, self.key);
+            key.verify(self.info, self.signature).is_ok()
+        };
+        if algorithms.iter().any(is_valid) {
+            return None;
+        }
+        Some(match self.key_type {
+            oid::RSA_KEY => "crypto/rsa: verification error",
+            oid::EC_KEY => "x509: ECDSA verification failure",
+            _ => "x509: Ed25519 verification failure",
+        })
+    }
+
+    /// The algorithms that the signature may have. The hash of RSA-PSS is a parameter, which is not read.
+    fn algorithms(&self) -> &'static [&'static dyn VerificationAlgorithm] {
+        match (self.key_type, self.curve, self.algorithm) {
+            (oid::RSA_KEY, _, oid::RSA_SHA256) => {
+                &[&signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY]
+            }
+            (oid::RSA_KEY, _, oid::RSA_SHA384) => &[&signature::RSA_PKCS1_2048_8192_SHA384],
+            (oid::RSA_KEY, _, oid::RSA_SHA512) => {
+                &[&signature::RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY]
+            }
+            (oid::RSA_KEY, _, oid::RSA_PSS) => &[
+                &signature::RSA_PSS_2048_8192_SHA256,
+                &signature::RSA_PSS_2048_8192_SHA384,
+                &signature::RSA_PSS_2048_8192_SHA512,
+            ],
+            (oid::EC_KEY, oid::P256, oid::ECDSA_SHA256) => &[&signature::ECDSA_P256_SHA256_ASN1],
+            (oid::EC_KEY, oid::P256, oid::ECDSA_SHA384) => &[&signature::ECDSA_P256_SHA384_ASN1],
+            (oid::EC_KEY, oid::P384, oid::ECDSA_SHA256) => &[&signature::ECDSA_P384_SHA256_ASN1],
+            (oid::EC_KEY, oid::P384, oid::ECDSA_SHA384) => &[&signature::ECDSA_P384_SHA384_ASN1],
+            (oid::EC_KEY, oid::P521, oid::ECDSA_SHA256) => &[&signature::ECDSA_P521_SHA256_ASN1],
+            (oid::EC_KEY, oid::P521, oid::ECDSA_SHA384) => &[&signature::ECDSA_P521_SHA384_ASN1],
+            (oid::EC_KEY, oid::P521, oid::ECDSA_SHA512) => &[&signature::ECDSA_P521_SHA512_ASN1],
+            (oid::ED25519, _, oid::ED25519) => &[&signature::ED25519],
+            _ => &[],
+        }
+    }
+}
 
 /// The organizations in the subject of a request in PEM; `None` if it cannot be read.
 pub(crate) fn organizations(pem: &str) -> Option<Vec<String>> {
@@ -44,6 +156,11 @@ impl<'a> Der<'a> {
     fn value(&mut self, tag: u8) -> Option<&'a [u8]> {
         let (found, value) = self.next()?;
         (found == tag).then_some(value)
+    }
+
+    /// The next value, which must be whole bytes in a bit string.
+    fn bits(&mut self) -> Option<&'a [u8]> {
+        self.value(BIT_STRING)?.strip_prefix(&[0])
     }
 
     /// The next value with its tag.
@@ -93,6 +210,41 @@ mod tests {
         der(SEQUENCE, &der(SEQUENCE, &info))
     }
 
+    const REQUESTS: [&str; 4] = [
+        include_str!("certificate_request/p256.pem"),
+        include_str!("certificate_request/p521.pem"),
+        include_str!("certificate_request/ed25519.pem"),
+        include_str!("certificate_request/rsa_pss.pem"),
+    ];
+
+    #[test]
+    fn a_request_must_be_signed_by_its_own_key() {
+        for request in REQUESTS {
+            assert_eq!(refusal(request), None, "{request}");
+            let all = blocks(request);
+            let mut bytes = BASE64.decode(all[0].body()).unwrap();
+            // A letter of the name.
+            let name = bytes.windows(3).position(|word| word == b"zoe").unwrap();
+            bytes[name] = b'Z';
+            let why = refusal(&pem(&bytes)).unwrap();
+            assert!(why.contains("verification"), "{why}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused_in_gos_words() {
+        let no_block = Some("PEM block type must be CERTIFICATE REQUEST");
+        assert_eq!(refusal("nonsense"), no_block);
+        assert_eq!(
+            refusal(&REQUESTS[0].replace("CERTIFICATE REQUEST", "CERTIFICATE")),
+            no_block
+        );
+        assert_eq!(
+            refusal(&pem(&request(&[]))),
+            Some("asn1: syntax error: data truncated")
+        );
+    }
+
     #[test]
     fn groups_are_the_organizations_of_the_subject() {
         let names: [(&[u8], &str); 3] = [
@@ -120,6 +272,7 @@ mod tests {
         #[test]
         fn any_bytes_are_read_or_not(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let _ = organizations(&pem(&bytes));
+            prop_assert!(refusal(&pem(&bytes)).is_some());
         }
     }
 }

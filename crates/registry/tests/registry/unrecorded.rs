@@ -506,40 +506,55 @@ async fn a_gated_pod_can_narrow_its_node_selection() {
     .await;
 }
 
-/// A value in DER whose length fits into one byte.
-fn der(tag: u8, value: &[u8]) -> Vec<u8> {
-    [&[tag, value.len() as u8], value].concat()
-}
-
-/// As much of a certificate request as names its subject's organization, in PEM and base64.
-fn certificate_request(organization: &str) -> Value {
-    let name = [der(0x06, &[0x55, 0x04, 0x0a]), der(0x0c, organization.as_bytes())].concat();
-    let subject = der(0x30, &der(0x31, &der(0x30, &name)));
-    let bytes = der(0x30, &der(0x30, &[der(0x02, &[0]), subject].concat()));
-    let body = STANDARD.encode(bytes);
-    let pem = format!("-----BEGIN CERTIFICATE REQUEST-----\n{body}\n-----END CERTIFICATE REQUEST-----\n");
-    json!(STANDARD.encode(pem))
-}
+/// Certificate requests of the organizations `dev` and `system:masters`.
+const DEV: &str = include_str!("certificate_requests/dev.pem");
+const MASTERS: &str = include_str!("certificate_requests/masters.pem");
 
 #[tokio::test]
 async fn a_client_certificate_cannot_be_requested_for_the_masters() {
     let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
     let registry = registry().await;
-    let request = |name: &str, signer: &str, organization: &str| {
+    let request = |name: &str, signer: &str, pem: &str| {
         json!({"metadata": {"name": name},
-            "spec": {"request": certificate_request(organization), "signerName": signer, "usages": ["client auth"]}})
+            "spec": {"request": STANDARD.encode(pem), "signerName": signer, "usages": ["client auth"]}})
     };
     let client = "kubernetes.io/kube-apiserver-client";
-    let refused = send(&registry, "POST", path, request("a", client, "system:masters")).await;
+    let refused = send(&registry, "POST", path, request("a", client, MASTERS)).await;
     assert_eq!(
         refused.unwrap_err().message,
         "certificatesigningrequests.certificates.k8s.io \"a\" is forbidden: use of \
          kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"
     );
-    for (name, signer, organization) in [("b", client, "dev"), ("c", "example.com/other", "system:masters")] {
-        send(&registry, "POST", path, request(name, signer, organization))
+    for (name, signer, pem) in [("b", client, DEV), ("c", "example.com/other", MASTERS)] {
+        send(&registry, "POST", path, request(name, signer, pem))
             .await
             .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_request_must_be_signed_by_its_own_key() {
+    let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let registry = registry().await;
+    let damaged = DEV.replace(
+        "MIHVMH4CAQAwHDEMMAoGA1UECgwDZGV2",
+        "MIHVMH4CAQAwHDEMMAoGA1UECgwDZGV3",
+    );
+    assert_ne!(damaged, DEV);
+    for (pem, why) in [
+        (&*damaged, "x509: ECDSA verification failure"),
+        ("", "PEM block type must be CERTIFICATE REQUEST"),
+    ] {
+        let request = json!({"metadata": {"name": "a"}, "spec": {
+            "request": STANDARD.encode(pem), "signerName": "example.com/other", "usages": ["client auth"]}});
+        let refused = send(&registry, "POST", path, request).await.unwrap_err();
+        assert_eq!(refused.code, 422);
+        assert!(
+            refused.message.contains("spec.request: Invalid value"),
+            "{}",
+            refused.message
+        );
+        assert!(refused.message.ends_with(why), "{}", refused.message);
     }
 }
 

@@ -1,6 +1,8 @@
 //! RBAC permissions, and attempts to exceed them.
 
 use ::http::Method;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use watchkeeper_server::{Handle, Server};
 
@@ -121,8 +123,11 @@ async fn acting_for_a_signer_requires_permission_on_it() {
     ]))
     .await;
     let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
-    let pem =
-        "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
+    let key = rcgen::KeyPair::generate().unwrap();
+    let request = rcgen::CertificateParams::default()
+        .serialize_request(&key)
+        .unwrap();
+    let pem = STANDARD.encode(request.pem().unwrap());
     for (name, signer) in [("a", "mine.example/a"), ("b", "other.example/b")] {
         let spec = json!({"request": pem, "signerName": signer, "usages": ["client auth"]});
         cluster
