@@ -271,3 +271,38 @@ async fn many_warnings_are_shortened() {
     assert!(warnings.iter().all(|warning| warning.len() < 270));
     server.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_bound_pod_has_the_zone_and_region_of_its_node() {
+    let server = Server::builder().start().await.unwrap();
+    let mut client = connected(&server).await;
+    let labels =
+        json!({"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r", "other": "o"});
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({
+        "metadata": {"name": "p", "labels": {"app": "a", "topology.kubernetes.io/zone": "mine"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    });
+    let binding = json!({
+        "apiVersion": "v1", "kind": "Binding",
+        "metadata": {"name": "p"},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "n"},
+    });
+    for (path, object) in [
+        (
+            "/api/v1/nodes",
+            json!({"metadata": {"name": "n", "labels": labels}}),
+        ),
+        (pods, pod),
+        ("/api/v1/namespaces/default/pods/p/binding", binding),
+    ] {
+        let created = client.send(Method::POST, path, &[], &object.to_string()).await;
+        assert_eq!(created.status, 201, "{}", created.text());
+    }
+    let bound = client.get(&format!("{pods}/p")).await.json();
+    assert_eq!(bound["spec"]["nodeName"], "n");
+    let expected =
+        json!({"app": "a", "topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r"});
+    assert_eq!(bound["metadata"]["labels"], expected);
+    server.shutdown().await;
+}

@@ -23,11 +23,7 @@ async fn sharding() -> (Handle, Client) {
 
 async fn create(client: &mut Client, name: &str) -> Value {
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
-    let answer = client
-        .send(Method::POST, CONFIG_MAPS, &[], &body.to_string())
-        .await;
-    assert_eq!(answer.status, 201, "{}", answer.text());
-    answer.json()
+    post(client, CONFIG_MAPS, &body).await
 }
 
 fn halves() -> [String; 2] {
@@ -143,4 +139,64 @@ async fn a_collection_is_deleted_shard_by_shard() {
         .unwrap()
         .len();
     assert_eq!(count(&mut client, &second).await, left);
+}
+
+/// Custom objects are stored and encoded like built-in ones; their lists say which shard they are.
+#[tokio::test]
+async fn lists_and_watches_of_custom_kinds_have_their_shard() {
+    let (_server, mut client) = sharding().await;
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "ships.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "ships", "kind": "Ship"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    });
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let ships = "/apis/example.com/v1/namespaces/default/ships";
+    post(&mut client, definitions, &definition).await;
+    let mut created = Vec::new();
+    for number in 0..20 {
+        let ship = json!({"apiVersion": "example.com/v1", "kind": "Ship", "metadata": {"name": format!("s{number}")}});
+        created.push(post(&mut client, ships, &ship).await);
+    }
+    for half in halves() {
+        let selector: ShardSelector = half.parse().unwrap();
+        let uid = |ship: &Value| ship["metadata"]["uid"].as_str().unwrap().to_owned();
+        let mut own: Vec<String> = created.iter().map(uid).filter(|uid| selector.has(uid)).collect();
+        own.sort();
+        for accept in ["application/json", TABLE, METADATA] {
+            let path = format!("{ships}?{}", query(&half));
+            let list = client
+                .send(Method::GET, &path, &[("accept", accept)], "")
+                .await
+                .json();
+            assert_eq!(list["metadata"]["shardInfo"]["selector"], half, "{accept}");
+            let items = list["items"].as_array().or(list["rows"].as_array()).unwrap();
+            let items = items.iter().map(|item| uid(item.get("object").unwrap_or(item)));
+            let mut items: Vec<String> = items.collect();
+            items.sort();
+            assert_eq!(items, own, "{accept}");
+        }
+        let path = format!(
+            "{ships}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&{}",
+            query(&half)
+        );
+        let mut lines = Lines::open(&mut client, &path).await;
+        let mut seen = Vec::new();
+        for _ in &own {
+            seen.push(uid(&lines.next().await.unwrap()["object"]));
+        }
+        seen.sort();
+        assert_eq!(seen, own);
+    }
+}
+
+async fn post(client: &mut Client, path: &str, object: &Value) -> Value {
+    let answer = client.send(Method::POST, path, &[], &object.to_string()).await;
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    answer.json()
 }
