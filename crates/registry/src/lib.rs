@@ -36,7 +36,7 @@
 //! - validation of vendor volume sources beyond their required fields; of the fields of Windows pods; pod certificate
 //!   requests;
 //! - derived attributes of devices;
-//! - the parts of policies and webhooks named in `admission::policies` and `admission::webhooks`;
+//! - of pod security: probe hosts, older versions of a level, annotations of the audit event;
 //! - merging of a list or map that is directly inside another list or map of a custom kind: it is replaced as a
 //!   whole;
 //! - the parameter `drop=metadata.managedFields` of `Accept`: Kubernetes has it behind a feature gate that is off by
