@@ -210,6 +210,9 @@ async fn policies_after_a_denial_are_evaluated_too() {
         refused.header("warning")
     );
     for policy in ["first", "second", "third"] {
-        assert_eq!(last_event(&options)["annotations"][format!("{policy}/seen")], "map m");
+        assert_eq!(
+            last_event(&options)["annotations"][format!("{policy}/seen")],
+            "map m"
+        );
     }
 }
