@@ -32,6 +32,17 @@ pub(crate) fn preference(node: &Item, pod_spec: &Value) -> i64 {
     met.filter_map(|term| term["weight"].as_i64()).sum()
 }
 
+/// The preference of a pod for a node that matches all its preferred terms.
+pub(crate) fn most_preferred(pod_spec: &Value) -> i64 {
+    let affinity = &pod_spec["affinity"]["nodeAffinity"];
+    let terms = affinity["preferredDuringSchedulingIgnoredDuringExecution"].as_array();
+    let weights = terms
+        .into_iter()
+        .flatten()
+        .filter_map(|term| term["weight"].as_i64());
+    weights.sum()
+}
+
 /// True if a node matches the pod's node selector and required affinity.
 pub(crate) fn matches(node: &Item, pod_spec: &Value) -> bool {
     let mut wanted = pod_spec["nodeSelector"].as_object().into_iter().flatten();

@@ -7,14 +7,14 @@
 //! ```
 //!
 //! [`fit`] decides what keeps a pod from a node, with Kubernetes' texts. Only pods of the default scheduler are
-//! scheduled.
+//! scheduled. Nodes are tried in the order of their number of pods, so a pod without preferences takes the first one it
+//! fits on, however many there are; one with affinity or spread constraints is compared with the pods of all nodes.
 
 mod fit;
 mod neighbours;
 mod preemption;
 mod sites;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -24,8 +24,9 @@ use watchkeeper_runtime::controller::{Action, ControllerOptions, DynamicControll
 use watchkeeper_runtime::delta::Delta;
 use watchkeeper_wire::Object;
 
-use self::fit::{Candidate, Obstacle};
-use self::sites::{Site, Sites};
+use self::fit::Candidate;
+use self::preemption::Choice;
+use self::sites::Sites;
 use crate::cluster::{Cluster, Task, ignore_gone};
 use crate::conditions::{self, Condition};
 use crate::events;
@@ -48,11 +49,11 @@ pub(crate) fn run(cluster: &Cluster) -> Task {
         workers: 1,
         ..Default::default()
     };
-    let controller = DynamicController::new("scheduler", waiting.clone(), options)
-        .watches(cluster.informer(&nodes()), waiting_pods(cluster), None)
-        .watches(waiting, waiting_pods(cluster), Some(Arc::new(makes_room)))
-        .watches(cluster.informer(&claims()), waiting_pods(cluster), None);
     let sites = Arc::new(Sites::default());
+    let controller = DynamicController::new("scheduler", waiting.clone(), options)
+        .watches(cluster.informer(&nodes()), waiting_pods(&sites), None)
+        .watches(waiting, waiting_pods(&sites), Some(Arc::new(makes_room)))
+        .watches(cluster.informer(&claims()), waiting_pods(&sites), None);
     cluster.run(controller, move |cluster, request| {
         let sites = sites.clone();
         async move { schedule(&cluster, &sites, request).await }
@@ -63,14 +64,10 @@ fn node_of(pod: &Object) -> Vec<String> {
     vec![Item::read(pod).text("/spec/nodeName").to_owned()]
 }
 
-/// Maps anything to the pending pods: it may have made room for them.
-fn waiting_pods(cluster: &Cluster) -> Mapping {
-    let store = cluster.informer(&pods()).store().clone();
-    Arc::new(move |_| {
-        let pods = store.snapshot();
-        let waiting = pods.by_index(BY_NODE, "").into_iter().flatten();
-        waiting.map(Object::key).collect()
-    })
+/// Maps anything to the pods that found no node: it may have made room for them.
+fn waiting_pods(sites: &Arc<Sites>) -> Mapping {
+    let sites = sites.clone();
+    Arc::new(move |_| sites.waiting())
 }
 
 /// True if a pod leaves a node, or may attract others by affinity.
@@ -87,28 +84,46 @@ fn makes_room(change: &Delta) -> bool {
 }
 
 async fn schedule(cluster: &Cluster, sites: &Sites, request: Request) -> Result<Action, Error> {
-    let Some(pod) = Item::living(&request) else {
+    let pod = Item::living(&request).filter(is_schedulable);
+    sites.note(&request.key, pod.is_some());
+    let Some(pod) = pod else {
         return Ok(Action::Done);
     };
-    let is_mine = matches!(pod.text("/spec/schedulerName"), "" | NAME);
-    if !is_mine || is_bound(&pod) || !pod.list("/spec/schedulingGates").is_empty() {
-        return Ok(Action::Done);
-    }
-    let sites = sites.see(cluster, &pod);
-    let candidate = Candidate::new(cluster, &pod, &sites);
-    let (mut fitting, mut obstacles) = (Vec::new(), BTreeMap::new());
-    for site in &sites {
-        match candidate.obstacle(site) {
-            None => fitting.push(site),
-            Some(obstacle) => drop(obstacles.insert(site.name().to_owned(), obstacle)),
+    match decide(cluster, sites, &pod) {
+        Decision::Bind { node } => {
+            sites.note(&request.key, false);
+            bind(cluster, &pod, &node).await?;
         }
-    }
-    let best = fitting.into_iter().min_by_key(|site| candidate.rank(site));
-    match best {
-        Some(site) => bind(cluster, &pod, site.name()).await?,
-        None => preempt_or_wait(cluster, &candidate, &sites, &obstacles).await?,
+        Decision::Wait { words, preempt } => preempt_and_wait(cluster, &pod, words, preempt).await?,
     }
     Ok(Action::Done)
+}
+
+/// True if a pod is this scheduler's, and has no node yet.
+fn is_schedulable(pod: &Item) -> bool {
+    let is_mine = matches!(pod.text("/spec/schedulerName"), "" | NAME);
+    is_mine && !is_bound(pod) && pod.list("/spec/schedulingGates").is_empty()
+}
+
+enum Decision {
+    Bind { node: String },
+    Wait { words: String, preempt: Option<Choice> },
+}
+
+fn decide(cluster: &Cluster, sites: &Sites, pod: &Item) -> Decision {
+    let sites = sites.see(cluster, pod);
+    let candidate = Candidate::new(cluster, pod, &sites);
+    let obstacles = match candidate.best(&sites) {
+        Ok(site) => {
+            let node = site.name().to_owned();
+            return Decision::Bind { node };
+        }
+        Err(obstacles) => obstacles,
+    };
+    let mut words = fit::words(&candidate, &obstacles, sites.len());
+    let choice = preemption::choose(&candidate, &sites, &obstacles);
+    let preempt = choice.map_err(|why| words += &why).ok();
+    Decision::Wait { words, preempt }
 }
 
 fn is_bound(pod: &Item) -> bool {
@@ -142,24 +157,19 @@ async fn bind(cluster: &Cluster, pod: &Item, node: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Preempts pods of lower priority, or reports why the pod waits.
-async fn preempt_or_wait(
+/// Preempts pods of lower priority, if that helps, and reports why the pod waits.
+async fn preempt_and_wait(
     cluster: &Cluster,
-    candidate: &Candidate<'_>,
-    sites: &[Site],
-    obstacles: &BTreeMap<String, Obstacle>,
+    pod: &Item,
+    words: String,
+    preempt: Option<Choice>,
 ) -> Result<(), Error> {
-    let pod = candidate.pod;
     let mut status = json!({});
-    let mut words = fit::words(candidate, obstacles, sites.len());
-    match preemption::choose(candidate, sites, obstacles) {
-        Ok(choice) => {
-            status["nominatedNodeName"] = json!(choice.node);
-            for victim in &choice.victims {
-                evict(cluster, pod, victim, &choice.node).await?;
-            }
+    if let Some(choice) = preempt {
+        status["nominatedNodeName"] = json!(choice.node);
+        for victim in &choice.victims {
+            evict(cluster, pod, victim, &choice.node).await?;
         }
-        Err(why) => words += &why,
     }
     let waiting = Condition {
         kind: "PodScheduled",

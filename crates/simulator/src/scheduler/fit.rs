@@ -4,14 +4,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use watchkeeper_kinds::quota::amounts;
 
 use super::neighbours::Neighbours;
-use super::sites::{Site, Tenant};
+use super::sites::{Site, Tenant, View};
 use crate::cluster::{Cluster, neighbour};
 use crate::item::Item;
 use crate::kinds::claims;
-use crate::placement::{is_barred, matches, preference, tolerates};
+use crate::placement::{is_barred, matches, most_preferred, preference, tolerates};
 
 /// The reason a node does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +46,7 @@ pub(super) struct Candidate<'a> {
 }
 
 impl<'a> Candidate<'a> {
-    pub(super) fn new(cluster: &Cluster, pod: &'a Item, sites: &[Site]) -> Self {
+    pub(super) fn new(cluster: &Cluster, pod: &'a Item, sites: &View<'_>) -> Self {
         let tenant = Tenant::read(pod);
         Self {
             pod,
@@ -92,7 +91,7 @@ impl<'a> Candidate<'a> {
 
     /// The resources a node lacks.
     fn lack(&self, site: &Site) -> Option<Obstacle> {
-        let allocatable = amounts(site.node.at("/status/allocatable"));
+        let allocatable = &site.allocatable;
         let mut reasons = Vec::new();
         let mut is_ever_enough = true;
         let places = allocatable.get("pods").and_then(|pods| pods.to_i64());
@@ -120,19 +119,47 @@ impl<'a> Candidate<'a> {
         })
     }
 
-    /// The ranking of fitting nodes, the best first.
-    pub(super) fn rank<'s>(&self, site: &'s Site) -> impl Ord + use<'s> {
+    /// The fitting node that the pod prefers, of several equal ones the one with the fewest pods; or why none fits.
+    pub(super) fn best<'s>(&self, sites: &'s View<'_>) -> Result<&'s Site, BTreeMap<String, Obstacle>> {
+        let nominated = sites.get(self.pod.text("/status/nominatedNodeName"));
+        if let Some(site) = nominated.filter(|site| self.obstacle(site).is_none()) {
+            return Ok(site);
+        }
+        let (mut best, mut obstacles) = (None, BTreeMap::new());
+        for site in sites.in_order(self.tolerates_taints()) {
+            if let Some(obstacle) = self.obstacle(site) {
+                obstacles.insert(site.name().to_owned(), obstacle);
+                continue;
+            }
+            let rank = self.rank(site);
+            // Nothing can be better: a pod without preferences takes the first node that fits.
+            if rank == (false, Reverse(self.most_preferred())) {
+                return Ok(site);
+            }
+            if best.as_ref().is_none_or(|(best, _)| rank < *best) {
+                best = Some((rank, site));
+            }
+        }
+        best.map(|(_, site)| site).ok_or(obstacles)
+    }
+
+    /// The ranking of fitting nodes, the best first: whether it is avoided, and the preference.
+    fn rank(&self, site: &Site) -> (bool, Reverse<i64>) {
         let spec = &self.pod["spec"];
         let is_avoided = !tolerates(&site.node, spec, &["PreferNoSchedule"]);
-        let is_nominated = self.pod.text("/status/nominatedNodeName") == site.name();
         let wish = preference(&site.node, spec) + self.neighbours.preference(&site.node);
-        (
-            !is_nominated,
-            is_avoided,
-            Reverse(wish),
-            site.pods.len(),
-            site.name(),
-        )
+        (is_avoided, Reverse(wish))
+    }
+
+    /// The preference for a node that meets all wishes.
+    fn most_preferred(&self) -> i64 {
+        most_preferred(&self.pod["spec"]) + self.neighbours.most_preferred()
+    }
+
+    /// True if the pod may be scheduled to some tainted nodes. Every pod tolerates that its node fails for a while.
+    fn tolerates_taints(&self) -> bool {
+        let mut tolerations = self.pod.list("/spec/tolerations").iter();
+        tolerations.any(|toleration| toleration["effect"] != "NoExecute")
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use watchkeeper_meta::LabelSelector;
 
 use super::fit::{Obstacle, text};
-use super::sites::{Site, Tenant};
+use super::sites::{Site, Tenant, View};
 use crate::cluster::Cluster;
 use crate::item::Item;
 use crate::kinds::namespaces;
@@ -95,7 +95,7 @@ impl<'a> Term<'a> {
         self.namespaces.contains(namespace) && self.selector.matches(labels)
     }
 
-    fn places(&self, sites: &[Site]) -> Places {
+    fn places(&self, sites: &View<'_>) -> Places {
         let has = |site: &&Site| {
             let mut pods = site.pods.iter();
             pods.any(|pod| self.means(pod.key.namespace(), &pod.labels))
@@ -123,7 +123,7 @@ fn value(node: &Item, key: &str) -> Option<String> {
 }
 
 impl Neighbours {
-    pub(super) fn of(cluster: &Cluster, pod: &Item, tenant: &Tenant, sites: &[Site]) -> Self {
+    pub(super) fn of(cluster: &Cluster, pod: &Item, tenant: &Tenant, sites: &View<'_>) -> Self {
         let affinity = &pod["spec"]["affinity"];
         let term = |term| Term::read(cluster, term, pod.namespace(), &tenant.labels);
         let required = |kind: &str| -> Vec<Term<'_>> {
@@ -196,12 +196,18 @@ impl Neighbours {
         let met = self.preferred.iter().filter(|(_, places)| places.has(node));
         met.map(|(weight, _)| weight).sum()
     }
+
+    /// The preference for a node that is near all wanted pods and far from all unwanted ones.
+    pub(super) fn most_preferred(&self) -> i64 {
+        let weights = self.preferred.iter().map(|(weight, _)| weight);
+        weights.filter(|weight| **weight > 0).sum()
+    }
 }
 
 /// The topologies with pods whose anti-affinity excludes this one.
-fn banned(cluster: &Cluster, pod: &Item, tenant: &Tenant, sites: &[Site]) -> BTreeSet<(String, String)> {
+fn banned(cluster: &Cluster, pod: &Item, tenant: &Tenant, sites: &View<'_>) -> BTreeSet<(String, String)> {
     let mut banned = BTreeSet::new();
-    for site in sites {
+    for site in sites.repelling() {
         for other in site.pods.iter().filter(|other| !other.anti_affinity.is_empty()) {
             for term in &other.anti_affinity {
                 let term = Term::read(cluster, term, other.key.namespace(), &other.labels);
@@ -215,11 +221,14 @@ fn banned(cluster: &Cluster, pod: &Item, tenant: &Tenant, sites: &[Site]) -> BTr
 }
 
 /// The current counts of every mandatory spread constraint.
-fn spreads(pod: &Item, tenant: &Tenant, sites: &[Site]) -> Vec<Spread> {
+fn spreads(pod: &Item, tenant: &Tenant, sites: &View<'_>) -> Vec<Spread> {
     let rules = pod.list("/spec/topologySpreadConstraints").iter();
     let strict: Vec<&Value> = rules
         .filter(|rule| rule["whenUnsatisfiable"] == "DoNotSchedule")
         .collect();
+    if strict.is_empty() {
+        return Vec::new();
+    }
     let keys: Vec<&str> = strict.iter().map(|rule| text(&rule["topologyKey"])).collect();
     let has_keys = |site: &&Site| keys.iter().all(|key| value(&site.node, key).is_some());
     let eligible: Vec<&Site> = sites.iter().filter(has_keys).collect();

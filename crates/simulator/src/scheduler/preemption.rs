@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use watchkeeper_meta::ObjectKey;
 
 use super::fit::{Candidate, Obstacle, counted};
-use super::sites::{Site, Tenant};
+use super::sites::{Site, Tenant, View};
 
 /// A node, and the pods to delete from it.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,10 +19,10 @@ pub(super) struct Choice {
 /// text, why nobody is preempted.
 pub(super) fn choose(
     candidate: &Candidate<'_>,
-    sites: &[Site],
+    sites: &View<'_>,
     obstacles: &BTreeMap<String, Obstacle>,
 ) -> Result<Choice, String> {
-    if sites.is_empty() {
+    if sites.len() == 0 {
         return Err(String::new());
     }
     if candidate.pod.text("/spec/preemptionPolicy") == "Never" {
@@ -30,7 +30,7 @@ pub(super) fn choose(
     }
     let mut best: Option<((i64, usize), Choice)> = None;
     let mut reasons = Vec::new();
-    for site in sites {
+    for site in sites.iter() {
         let is_helpful = obstacles
             .get(site.name())
             .is_some_and(|obstacle| obstacle.is_about_others);
