@@ -1,7 +1,7 @@
 //! The manager of an operator's process: controllers, leader election, probes, metrics, webhooks and shutdown.
 //!
 //! ```text
-//!   signals ──▶ Manager ──▶ always:         runnables, webhooks, /healthz, /readyz, /metrics
+//!   signals ──▶ Manager ──▶ always:         sharded controllers, runnables, webhooks, /healthz, /readyz, /metrics
 //!                  │
 //!                  └──────▶ while leading:  controllers, runnables
 //! ```

@@ -10,6 +10,7 @@ use watchkeeper_runtime::controller::{BoundController, BoxError};
 use watchkeeper_runtime::leader::LeaderOptions;
 use watchkeeper_runtime::metrics::Metrics;
 use watchkeeper_runtime::recorder::{Recorder, Writer};
+use watchkeeper_runtime::sharding::ShardedController;
 
 use crate::election::{Election, identity};
 use crate::error::ManagerError;
@@ -127,6 +128,13 @@ impl Manager {
     /// readiness, and its queue and reconciles are measured.
     pub fn controller(self, controller: BoundController) -> Self {
         self.run_while_leading(controller)
+    }
+
+    /// Runs a [sharded controller](watchkeeper_runtime::sharding) in every process, leading or not: the Leases of its
+    /// shards say which process does what. A shutdown hands its shards over. The process is ready without them; the
+    /// metric `sharded_controller_shards_held` tells how many it has.
+    pub fn sharded(self, controller: ShardedController) -> Self {
+        self.run_always(controller)
     }
 
     /// Runs work while leading, for work that only one process may do.

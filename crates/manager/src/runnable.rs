@@ -9,6 +9,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use watchkeeper_runtime::controller::{BoundController, BoxError, StopReason};
 use watchkeeper_runtime::informer::Health;
 use watchkeeper_runtime::metrics::Metrics;
+use watchkeeper_runtime::sharding::ShardedController;
 
 /// Work that a manager starts, supervises and stops.
 ///
@@ -88,6 +89,25 @@ impl Runnable for BoundController {
                 }
                 _ => Ok(()),
             }
+        }
+        .boxed()
+    }
+}
+
+/// Its informers come and go with its shards: readiness does not depend on them.
+impl Runnable for ShardedController {
+    fn name(&self) -> &str {
+        ShardedController::name(self)
+    }
+
+    fn measure(&mut self, metrics: &Metrics) {
+        ShardedController::measure(self, metrics);
+    }
+
+    fn run(self: Box<Self>, stop: Stop) -> BoxFuture<'static, Result<(), BoxError>> {
+        async move {
+            ShardedController::run(*self, stop.requested()).await;
+            Ok(())
         }
         .boxed()
     }

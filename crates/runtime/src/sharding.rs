@@ -39,7 +39,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use watchkeeper_client::{Client, DynamicApi, Error, ResourceType};
 use watchkeeper_meta::{
-    DeleteOptions, LabelSelector, ListOptions, PatchKind, Preconditions, Resource, ShardField, shard_hash,
+    Collect, DeleteOptions, LabelSelector, ListOptions, MetricKind, MetricsText, PatchKind, Preconditions,
+    Resource, ShardField, shard_hash,
 };
 use watchkeeper_wire::Object;
 
@@ -49,6 +50,7 @@ use crate::factory::Factory;
 use crate::leader::{
     LEASE_DURATION, LeaderElector, LeaderOptions, LeaderOptionsError, RENEW_DEADLINE, RETRY_PERIOD,
 };
+use crate::metrics::Metrics;
 
 pub use crate::shard::{Shard, ShardPart};
 pub use members::assignment;
@@ -188,6 +190,20 @@ impl ShardedController {
         })
     }
 
+    /// The name, as in its options.
+    pub fn name(&self) -> &str {
+        &self.options.name
+    }
+
+    /// Adds the number of its shards to `metrics`: `sharded_controller_shards`, and those held here.
+    pub fn measure(&self, metrics: &Metrics) {
+        metrics.add(Arc::new(Shares {
+            name: self.options.name.clone(),
+            shards: self.options.shards,
+            held: self.held.subscribe(),
+        }));
+    }
+
     /// The shards whose controllers run here.
     pub fn held(&self) -> watch::Receiver<BTreeSet<u32>> {
         self.held.subscribe()
@@ -248,6 +264,33 @@ impl ShardOptions {
     /// The name of the Lease by which a replica announces itself.
     fn member(&self) -> String {
         format!("{}-member-{:016x}", self.name, shard_hash(&self.identity))
+    }
+}
+
+/// The metrics of a sharded controller.
+struct Shares {
+    name: String,
+    shards: u32,
+    held: watch::Receiver<BTreeSet<u32>>,
+}
+
+impl Collect for Shares {
+    fn collect(&self, text: &mut MetricsText) {
+        let mut gauge = |name: &str, help: &str, value: usize| {
+            text.family(name, help, MetricKind::Gauge);
+            text.sample(name, &[("name", &*self.name)], value);
+        };
+        let held = self.held.borrow().len();
+        gauge(
+            "sharded_controller_shards",
+            "Shards of a controller.",
+            self.shards as usize,
+        );
+        gauge(
+            "sharded_controller_shards_held",
+            "Shards of a controller that this replica holds.",
+            held,
+        );
     }
 }
 

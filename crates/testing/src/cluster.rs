@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use watchkeeper_client::config::{Credentials, Impersonate};
 use watchkeeper_client::{Client, ClientOptions, Config, ConfigError, InProcess, ManifestError, Secret};
 use watchkeeper_meta::{Status, Time};
-use watchkeeper_server::{Faults, Handle, Server, StartError, Writes};
+use watchkeeper_server::{Faults, FeatureGates, Handle, Server, StartError, Writes};
 use watchkeeper_simulator::{Simulator, SimulatorOptions};
 
 use crate::snapshot::Snapshot;
@@ -21,6 +21,8 @@ pub struct TestOptions {
     /// Pauses time: it stands still while any task has work, and jumps to the next timer when all are idle. See
     /// [`time`](crate::time).
     pub paused: bool,
+    /// Alpha features of the server; by default none.
+    pub feature_gates: FeatureGates,
 }
 
 /// A server, its client, and optionally a simulated control plane.
@@ -28,6 +30,7 @@ pub struct TestCluster {
     server: Handle,
     client: Client,
     simulator: Option<(Simulator, SimulatorOptions)>,
+    feature_gates: FeatureGates,
     /// The state of a new cluster.
     pub(crate) bare: Snapshot,
     /// The initial state of this cluster: the same, unless it is a fork.
@@ -116,10 +119,12 @@ impl TestCluster {
             let clock = options
                 .start_time
                 .map(|start| watchkeeper_clock::set(start.into()));
-            let server = Server::builder().in_memory().write_log(true).start().await?;
+            let builder = Server::builder().in_memory().write_log(true);
+            let server = builder.feature_gates(options.feature_gates).start().await?;
             let bare = Snapshot::of(&server);
             let cluster = Self::around(server, bare, options.simulator)?;
             Ok(Self {
+                feature_gates: options.feature_gates,
                 _clock: clock,
                 ..cluster
             })
@@ -136,9 +141,15 @@ impl TestCluster {
     pub fn fork_of(&self, snapshot: &Snapshot) -> BoxFuture<'static, Result<Self, TestClusterError>> {
         let options = self.simulator.as_ref().map(|(_, options)| options.clone());
         let (snapshot, bare) = (snapshot.clone(), self.bare.clone());
+        let feature_gates = self.feature_gates;
         Box::pin(async move {
-            let server = Server::builder().fork_of(&snapshot.0).write_log(true);
-            Self::around(server.start().await?, bare, options)
+            let builder = Server::builder().fork_of(&snapshot.0).write_log(true);
+            let server = builder.feature_gates(feature_gates).start().await?;
+            let cluster = Self::around(server, bare, options)?;
+            Ok(Self {
+                feature_gates,
+                ..cluster
+            })
         })
     }
 
@@ -172,6 +183,7 @@ impl TestCluster {
             server,
             client,
             simulator,
+            feature_gates: FeatureGates::default(),
             bare,
             beginning,
             player: tokio::sync::Mutex::default(),

@@ -124,4 +124,6 @@ mod pages {
     struct Informers;
     #[doc = include_str!("../../../docs/controllers.md")]
     struct Controllers;
+    #[doc = include_str!("../../../docs/scale.md")]
+    struct Scale;
 }

@@ -281,3 +281,80 @@ fn pods_carry_the_token_of_their_service_account() {
     assert_eq!(volumes("two").trim(), "");
     interrupt(running);
 }
+
+/// Starts `up` with a scenario file of this content.
+fn with_scenario(directory: &Path, scenario: &str) -> Command {
+    std::fs::write(directory.join("scenario.yaml"), scenario).unwrap();
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(["up", "--listen", "127.0.0.1:0", "--nodes", "3"])
+        .args(["--kubeconfig", "kubeconfig", "--scenario", "scenario.yaml"])
+        .current_dir(directory);
+    command
+}
+
+#[test]
+fn a_scenario_that_cannot_be_used_is_an_error_before_anything_starts() {
+    let directory = tempfile::tempdir().unwrap();
+    let head = "apiVersion: simulator.watchkeeper.dev/v1\nkind: Scenario\n";
+    for (scenario, why) in [
+        (
+            format!("{head}steps: [{{zoneOutage: {{zone: 7}}}}]"),
+            "step 1 of the scenario: ",
+        ),
+        (
+            format!("{head}steps: [{{earthquake: {{}}}}]"),
+            "step 1 of the scenario: ",
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\n".to_owned(),
+            "v1 Pod is neither a Stage",
+        ),
+        ("kind: [".to_owned(), "yaml"),
+    ] {
+        let output = with_scenario(directory.path(), &scenario).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        let named = "error: --scenario scenario.yaml: ";
+        assert!(
+            text.starts_with(named) && text.contains(why),
+            "{scenario}: {text}"
+        );
+        assert_eq!(output.status.code(), Some(1), "{scenario}");
+        assert!(!directory.path().join("kubeconfig").exists(), "{scenario}");
+    }
+    std::fs::remove_file(directory.path().join("scenario.yaml")).unwrap();
+    let mut command = Command::new(PROGRAM);
+    let output = command
+        .args(["up", "--scenario", "missing.yaml"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.starts_with("error: --scenario missing.yaml: "), "{text}");
+}
+
+#[test]
+fn a_zone_of_the_scenario_is_down_and_the_others_are_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let scenario = "\
+apiVersion: simulator.watchkeeper.dev/v1
+kind: Scenario
+steps: [{zoneOutage: {zone: simulated-a}}]
+";
+    let mut running = Running::of(&mut with_scenario(directory.path(), scenario));
+    running.line();
+    let wait = |node: &str, condition: &str| {
+        let condition = format!("--for=condition=Ready={condition}");
+        run(directory.path(), &["wait", node, &condition, "--timeout=60s"])
+    };
+    assert_eq!(wait("node/node-1", "Unknown"), "node/node-1 condition met\n");
+    assert_eq!(wait("node/node-2", "True"), "node/node-2 condition met\n");
+    let zone = [
+        "get",
+        "node",
+        "node-1",
+        "-o",
+        "jsonpath={.metadata.labels.topology\\.kubernetes\\.io/zone}",
+    ];
+    assert_eq!(run(directory.path(), &zone).trim(), "simulated-a");
+    interrupt(running);
+}

@@ -3,5 +3,6 @@
 mod election;
 mod lifecycle;
 mod observation;
+mod sharded;
 mod support;
 mod webhooks;

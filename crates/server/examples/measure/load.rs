@@ -85,6 +85,25 @@ impl Client {
         Ok(bytes)
     }
 
+    /// The number of times a word is in a response.
+    pub(crate) async fn occurrences(
+        &mut self,
+        path: &str,
+        accept: &str,
+        word: &str,
+    ) -> Result<usize, Failure> {
+        let answer = self.send(Method::GET, path, accept, String::new()).await?;
+        let mut body = answer.into_body();
+        let (mut count, mut rest) = (0, Vec::new());
+        while let Some(frame) = body.frame().await {
+            rest.extend_from_slice(frame?.data_ref().map_or(&[][..], |data| data));
+            count += memchr::memmem::find_iter(&rest, word).count();
+            // A word may continue in the next frame; what is kept is too short to be counted again.
+            rest.drain(..rest.len().saturating_sub(word.len() - 1));
+        }
+        Ok(count)
+    }
+
     /// The time until a new watch of pods has delivered so many and the end of the existing ones.
     pub(crate) async fn first_events(&mut self, count: usize) -> Result<Duration, Failure> {
         let path = "/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
@@ -142,6 +161,37 @@ pub(crate) async fn create_all(
         times.extend(done??);
     }
     Ok((times, began.elapsed()))
+}
+
+/// The times of events, by the text they contain.
+pub(crate) type Seen = mpsc::UnboundedReceiver<(String, Instant)>;
+
+/// Opens a watch of config maps that tells the names and times of all events.
+pub(crate) async fn watch_names(process: &Process) -> Result<Seen, Failure> {
+    let (seen, all_seen) = mpsc::unbounded_channel();
+    let mut client = Client::connect(process).await?;
+    let path = format!(
+        "{CONFIG_MAPS}?watch=1&resourceVersion=0&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
+    );
+    let answer = client.send(Method::GET, &path, JSON, String::new()).await?;
+    tokio::spawn(async move {
+        let (mut body, mut rest) = (answer.into_body(), Vec::new());
+        while let Some(Ok(frame)) = body.frame().await {
+            let now = Instant::now();
+            rest.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+            while let Some(end) = memchr::memchr(b'\n', &rest) {
+                let event: Vec<u8> = rest.drain(..=end).collect();
+                let name = name_of(&event).unwrap_or_default();
+                let _ = seen.send((name, now));
+            }
+        }
+    });
+    Ok(all_seen)
+}
+
+fn name_of(event: &[u8]) -> Option<String> {
+    let event: serde_json::Value = serde_json::from_slice(event).ok()?;
+    Some(event.pointer("/object/metadata/name")?.as_str()?.to_owned())
 }
 
 /// Opens watches of config maps; sends a message for every event.

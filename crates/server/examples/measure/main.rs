@@ -4,9 +4,13 @@
 //! cargo build --release -p watchkeeper-cli
 //! cargo run --release -p watchkeeper-server --example measure -- target/release/watchkeeper [OBJECTS]
 //! cargo run --release -p watchkeeper-server --example measure -- target/release/watchkeeper growth 1000,10000 1,100
+//! cargo run --release -p watchkeeper-server --example measure -- target/release/watchkeeper nodes 10000 5000
+//! cargo run --release -p watchkeeper-server --example measure -- target/release/watchkeeper servers 10000
 //! ```
 //!
-//! The second form measures only how costs grow, with these numbers of pods and of watches.
+//! The second form measures only how costs grow, with these numbers of pods and of watches; the third a simulated
+//! cluster with these numbers of nodes and deployments; the fourth one, two and three servers over an etcd with three
+//! members, with this number of objects.
 //!
 //! Each line has the measured value, its goal, and the value of kube-apiserver v1.37 with etcd 3.7 on another machine
 //! with two cores; only the orders of magnitude are comparable. Memory is that of a fresh process per case.
@@ -15,8 +19,10 @@ mod cases;
 mod connector;
 mod growth;
 mod load;
+mod nodes;
 mod program;
 mod report;
+mod servers;
 
 use std::path::PathBuf;
 
@@ -36,10 +42,13 @@ async fn main() -> Result<(), Failure> {
         .ok_or("say where the program is: target/release/watchkeeper")?;
     let program = Program::new(PathBuf::from(program))?;
     let arguments: Vec<String> = arguments.collect();
-    if let [word, sizes @ ..] = arguments.as_slice()
-        && word == "growth"
-    {
-        return growth(&program, &Sizes::read(sizes)?).await;
+    if let [word, sizes @ ..] = arguments.as_slice() {
+        match word.as_str() {
+            "growth" => return growth(&program, &Sizes::read(sizes)?).await,
+            "nodes" => return nodes::measure(&program, sizes).await,
+            "servers" => return servers::measure(&program, sizes).await,
+            _ => {}
+        }
     }
     let objects = arguments.first().map(|text| text.parse()).transpose()?;
     let objects: usize = objects.unwrap_or(OBJECTS);

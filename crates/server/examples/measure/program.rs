@@ -29,6 +29,9 @@ pub(crate) enum Keeps {
     OnDisk,
 }
 
+/// Flags of a server alone.
+const ALONE: &[&str] = &["--no-simulator"];
+
 /// A running process; it is killed on drop.
 pub(crate) struct Process {
     child: Child,
@@ -50,7 +53,12 @@ impl Program {
 
     /// Starts a process and waits until it is ready.
     pub(crate) fn start(&self, keeps: Keeps) -> Result<Process, Failure> {
-        self.start_in(tempfile::tempdir()?, keeps)
+        self.start_in(tempfile::tempdir()?, keeps, ALONE)
+    }
+
+    /// Starts a process in memory with other flags.
+    pub(crate) fn start_with(&self, flags: &[&str]) -> Result<Process, Failure> {
+        self.start_in(tempfile::tempdir()?, Keeps::InMemory, flags)
     }
 
     /// Kills a process and starts another one with its data; returns the time until it is ready.
@@ -58,15 +66,15 @@ impl Program {
         let (dir, keeps) = (process.dir.take().ok_or("no directory")?, process.keeps);
         drop(process);
         let began = Instant::now();
-        let process = self.start_in(dir, keeps)?;
+        let process = self.start_in(dir, keeps, ALONE)?;
         Ok((process, began.elapsed()))
     }
 
-    fn start_in(&self, dir: TempDir, keeps: Keeps) -> Result<Process, Failure> {
+    fn start_in(&self, dir: TempDir, keeps: Keeps, flags: &[&str]) -> Result<Process, Failure> {
         let kubeconfig = dir.path().join("kubeconfig");
         let mut command = Command::new(&self.path);
-        command.args(["up", "--no-simulator", "--listen", "127.0.0.1:0", "--kubeconfig"]);
-        command.arg(&kubeconfig);
+        command.args(["up", "--listen", "127.0.0.1:0", "--kubeconfig"]);
+        command.arg(&kubeconfig).args(flags);
         if matches!(keeps, Keeps::OnDisk) {
             command.arg("--data-dir").arg(dir.path().join("data"));
         }
@@ -90,12 +98,7 @@ impl Program {
 impl Process {
     /// Its processor time so far, independent of other load.
     pub(crate) fn cpu(&self) -> Result<Duration, Failure> {
-        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // After the name, which may contain spaces: fields 12 and 13 are user and system time.
-        let (_, words) = text.rsplit_once(')').ok_or("no such process")?;
-        let mut words = words.split_ascii_whitespace().skip(11);
-        let mut next = || words.next().unwrap_or_default().parse::<u32>();
-        Ok(TICK * (next()? + next()?))
+        cpu(self.child.id())
     }
 
     /// Memory in MB: current (`VmRSS`) or peak (`VmHWM`).
@@ -105,6 +108,16 @@ impl Process {
         let kib = line.and_then(|line| line.trim_matches([':', '\t', ' ']).split(' ').next());
         Ok(kib.ok_or("no such field")?.parse::<f64>()? / 1024.0)
     }
+}
+
+/// The processor time of a process so far.
+pub(crate) fn cpu(process: u32) -> Result<Duration, Failure> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // After the name, which may contain spaces: fields 12 and 13 are user and system time.
+    let (_, words) = text.rsplit_once(')').ok_or("no such process")?;
+    let mut words = words.split_ascii_whitespace().skip(11);
+    let mut next = || words.next().unwrap_or_default().parse::<u32>();
+    Ok(TICK * (next()? + next()?))
 }
 
 impl Drop for Process {

@@ -85,6 +85,11 @@ impl Etcd {
         }
     }
 
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// The client port.
     pub fn port(&self) -> u16 {
         self.port

@@ -12,12 +12,14 @@ use watchkeeper_runtime::controller::{Action, ControllerOptions, DynamicControll
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_runtime::sharding::{ShardOptions, ShardPart, ShardedController};
 use watchkeeper_runtime::store::Store;
-use watchkeeper_testing::TestCluster;
+use watchkeeper_testing::{TestCluster, TestOptions};
 
-use crate::support::{create_map, maps, names, paused, resource};
+use crate::support::{START, create_map, maps, names, resource};
 
 const SHARDS: u32 = 12;
 const OBJECTS: usize = 60;
+/// The feature gate of KEP-5866.
+const SHARDED_WATCHES: &str = "ShardedListAndWatch=true";
 
 /// Who has reconciled what.
 type Log = Arc<Mutex<Vec<(String, String)>>>;
@@ -114,8 +116,14 @@ fn shares(replicas: &[&Replica]) -> Vec<usize> {
     sizes
 }
 
-async fn full() -> TestCluster {
-    let cluster = paused().await;
+async fn full(feature_gates: &str) -> TestCluster {
+    let options = TestOptions {
+        start_time: Some(START.parse().unwrap()),
+        paused: true,
+        feature_gates: feature_gates.parse().unwrap(),
+        ..TestOptions::default()
+    };
+    let cluster = TestCluster::start_with(options).await.unwrap();
     for number in 0..OBJECTS {
         create_map(&cluster, &format!("map-{number:02}")).await;
     }
@@ -128,7 +136,16 @@ fn seconds(count: u64) -> Duration {
 
 #[tokio::test]
 async fn replicas_divide_objects_and_memory_and_take_over_from_each_other() {
-    let cluster = full().await;
+    divide_and_take_over("").await;
+}
+
+#[tokio::test]
+async fn replicas_take_over_from_each_other_on_a_server_with_sharded_watches() {
+    divide_and_take_over(SHARDED_WATCHES).await;
+}
+
+async fn divide_and_take_over(feature_gates: &str) {
+    let cluster = full(feature_gates).await;
     let (log, start) = (Log::default(), |name: &str, log: &Log| {
         Replica::start(&cluster, name, log)
     });
@@ -176,11 +193,23 @@ async fn replicas_divide_objects_and_memory_and_take_over_from_each_other() {
 
 #[tokio::test]
 async fn an_object_that_changes_is_reconciled_by_the_holder_of_its_shard_only() {
-    let cluster = full().await;
+    // To the informer of every shard.
+    assert_eq!(events_of_changes("").await, OBJECTS * SHARDS as usize);
+}
+
+#[tokio::test]
+async fn a_server_with_sharded_watches_sends_a_change_to_the_holder_of_its_shard_only() {
+    assert_eq!(events_of_changes(SHARDED_WATCHES).await, OBJECTS);
+}
+
+/// Changes every object once; returns how many events the server has sent.
+async fn events_of_changes(feature_gates: &str) -> usize {
+    let cluster = full(feature_gates).await;
     let log = Log::default();
     let replicas = ["one", "two"].map(|name| Replica::start(&cluster, name, &log));
     cluster.advance(seconds(60)).await;
     log.lock().clear();
+    let before = sent_events(&cluster).await;
     for number in 0..OBJECTS {
         let patch = serde_json::json!({"data": {"changed": "yes"}});
         let name = format!("map-{number:02}");
@@ -195,8 +224,23 @@ async fn an_object_that_changes_is_reconciled_by_the_holder_of_its_shard_only() 
     assert_eq!(pairs.len(), OBJECTS, "each by one replica");
     let by_one = pairs.iter().filter(|(_, replica)| replica == "one").count();
     assert!((1..OBJECTS).contains(&by_one));
+    let sent = sent_events(&cluster).await - before;
     for replica in replicas {
         replica.crash().await;
     }
     cluster.stop().await;
+    sent
+}
+
+/// The number of events of config maps that the server has sent to watches.
+async fn sent_events(cluster: &TestCluster) -> usize {
+    let text = cluster.client().get_raw("/metrics", 10 << 20).await.unwrap();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let lines = text
+        .lines()
+        .filter(|line| line.starts_with("apiserver_watch_events_total{"));
+    let of_maps = lines.filter(|line| line.contains("configmaps") || line.contains("ConfigMap"));
+    of_maps
+        .filter_map(|line| line.rsplit_once(' ')?.1.parse::<usize>().ok())
+        .sum()
 }

@@ -63,6 +63,7 @@ async fn cluster(script: &str, nodes: usize) -> TestCluster {
         start_time: Some(START.parse().unwrap()),
         paused: true,
         simulator: Some(simulator),
+        ..TestOptions::default()
     };
     TestCluster::start_with(options).await.unwrap()
 }

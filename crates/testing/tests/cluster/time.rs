@@ -146,6 +146,7 @@ async fn cron_jobs_run_in_virtual_time() {
         simulator: Some(SimulatorOptions::default()),
         start_time: Some("2030-06-01T11:30:00Z".parse().unwrap()),
         paused: true,
+        ..TestOptions::default()
     };
     let cluster = TestCluster::start_with(options).await.unwrap();
     let manifest = "
