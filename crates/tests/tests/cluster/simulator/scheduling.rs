@@ -268,6 +268,55 @@ async fn a_pod_of_higher_priority_preempts_another() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_takes_the_node_it_prefers_or_the_one_with_the_fewest_pods() {
+    let cluster = start(3).await;
+    let mut nodes = Vec::new();
+    for name in ["a", "b", "c"] {
+        cluster.create(&pods(), pod(name, json!({}))).await;
+        nodes.push(until_ready(&cluster, name).await);
+    }
+    assert_eq!(nodes, ["node-1", "node-2", "node-3"]);
+    let term = json!({"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-3"]}]});
+    let preferred = json!([{"weight": 1, "preference": term}]);
+    let affinity = json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}});
+    cluster
+        .create(&pods(), pod("choosy", json!({"affinity": affinity})))
+        .await;
+    assert_eq!(until_ready(&cluster, "choosy").await, "node-3");
+    cluster.delete(&pods(), "b").await;
+    cluster
+        .until(&pods(), "b is gone", |pods| {
+            !crate::simulator::support::names(pods).contains(&"b")
+        })
+        .await;
+    cluster.create(&pods(), pod("d", json!({}))).await;
+    assert_eq!(until_ready(&cluster, "d").await, "node-2");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tainted_node_is_for_pods_that_tolerate_it_and_waiting_pods_get_it_without_the_taint() {
+    let cluster = start(1).await;
+    let taints = |taints: Value| json!({"spec": {"taints": taints}});
+    let flood = json!([{"key": "flood", "effect": "NoSchedule"}]);
+    cluster
+        .patch(&resource("", "nodes"), "node-1", taints(flood))
+        .await;
+    cluster.create(&pods(), pod("dry", json!({}))).await;
+    let words = "0/1 nodes are available: 1 node(s) had untolerated taint(s). preemption: 0/1 nodes are available: \
+                 1 Preemption is not helpful for scheduling.";
+    until_refused(&cluster, "dry", words).await;
+    let brave = json!({"tolerations": [{"key": "flood", "operator": "Exists"}]});
+    cluster.create(&pods(), pod("brave", brave)).await;
+    assert_eq!(until_ready(&cluster, "brave").await, "node-1");
+    cluster
+        .patch(&resource("", "nodes"), "node-1", taints(json!([])))
+        .await;
+    assert_eq!(until_ready(&cluster, "dry").await, "node-1");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn pods_of_another_scheduler_are_ignored() {
     let cluster = start(1).await;
     cluster
