@@ -32,13 +32,19 @@ const STEP_SLACK: u64 = 3;
 
 /// Growth below this is not looked at: a table that doubles, a buffer that is taken anew.
 const MIN_ALLOCATIONS: u64 = 300;
-const MIN_BYTES: u64 = 256 << 10;
+const MIN_BYTES: u64 = 64 << 10;
+
+/// The factors of the sizes at which memory is looked at again.
+const LARGER: [usize; 3] = [1, 4, 16];
 
 /// The answer to a body that is larger than bodies may be.
 const TOO_LARGE: u16 = 413;
 
 /// Eight times as much may take this many times as long.
 const TIME_SLACK: u32 = 16;
+
+/// Less time counts as this much: it is mostly what any request takes.
+const MIN_TIME: Duration = Duration::from_millis(2);
 
 /// The limit on responses.
 const MAX_ANSWER_BYTES: usize = 6 << 20;
@@ -222,48 +228,36 @@ impl Cluster {
         self.failures.extend(failures);
     }
 
-    /// As [`Cluster::grows_in_proportion`], for many small requests: what a request costs without what grows is subtracted,
-    /// and time is not looked at. What seems to grow too quickly is looked at again in larger sizes: it may only have been
-    /// on its way to a limit, such as that of errors in one answer.
-    pub(crate) async fn grows_linearly(&mut self, name: &str, n: usize, call: impl Fn(usize) -> Call) {
-        let mut failure = String::new();
-        for n in [n, 4 * n] {
-            let mut costs = Vec::new();
-            for size in [n, 2 * n, 4 * n] {
-                let (cost, answer) = self.send(&call(size)).await;
-                // Whatever is larger costs no more than being refused.
-                if cost.status == TOO_LARGE {
-                    return;
-                }
-                assert!(!is_panic(&answer), "{name}");
-                costs.push(cost);
-            }
-            match steps_too_large(&costs)[..] {
-                [] => return,
-                ref parts => failure = format!("{} of {n} {name}\n  {costs:?}", parts.join(", ")),
-            }
-        }
-        self.failures.push(failure);
+    /// Like [`Cluster::grows_in_proportion`], for many small requests: subtracts what a request costs without what grows,
+    /// and leaves CPU time to [`Cluster::takes_linear_time`]. Returns true if memory grows in proportion.
+    pub(crate) async fn uses_linear_memory(
+        &mut self,
+        name: &str,
+        n: usize,
+        call: impl Fn(usize) -> Call,
+    ) -> bool {
+        let checked = check_memory(n, async |n| self.cost_unless_refused(name, &call(n)).await).await;
+        self.note(name, checked)
     }
 
-    /// Holds a request to its promise that eight times as much takes about eight times as long.
+    /// Checks that eight times the size takes about eight times as long.
     pub(crate) async fn takes_linear_time(&mut self, name: &str, n: usize, call: impl Fn(usize) -> Call) {
-        let (small, large) = (call(n), call(8 * n));
-        let (mut least_small, mut least_large) = (Duration::MAX, Duration::MAX);
-        for _ in 0..RETRIES {
-            least_small = least_small.min(self.send(&small).await.0.cpu);
-            least_large = least_large.min(self.send(&large).await.0.cpu);
-            let allowed = TIME_SLACK * least_small.max(SHORT / 2);
-            if least_large <= allowed {
-                return;
-            }
-            // No disturbance takes that long.
-            if least_large > 4 * allowed {
-                break;
-            }
-        }
-        let failure = format!("time of {name}: {least_small:?}, eight times as much {least_large:?}");
-        self.failures.push(failure);
+        let checked = check_time(n, async |n| self.cost_unless_refused(name, &call(n)).await).await;
+        self.note(name, checked);
+    }
+
+    fn note(&mut self, name: &str, checked: Result<(), String>) -> bool {
+        let failure = checked.err().map(|why| format!("{name}: {why}"));
+        let is_linear = failure.is_none();
+        self.failures.extend(failure);
+        is_linear
+    }
+
+    /// The cost of a request; `None` if its body was larger than bodies may be.
+    async fn cost_unless_refused(&mut self, name: &str, call: &Call) -> Option<Cost> {
+        let (cost, answer) = self.send(call).await;
+        assert!(!is_panic(&answer), "{name}");
+        (cost.status != TOO_LARGE).then_some(cost)
     }
 
     /// Measures CPU time again: other load on the machine may have disturbed it.
@@ -293,6 +287,57 @@ async fn connect(server: &Handle) -> http1::SendRequest<Full<Bytes>> {
     let (sender, connection) = http.handshake(TokioIo::new(connection)).await.unwrap();
     tokio::spawn(connection);
     sender
+}
+
+/// Checks that memory grows in proportion from n to 4n.
+///
+/// Growth that seems too quick is looked at again at larger sizes. It may have been on its way to a limit, such as that of
+/// errors in one answer, or have crossed a border: a body of 64 KiB and more comes in several pieces, which are joined, and
+/// each of its bytes costs twice as much from there on. What is not linear shows at all sizes.
+async fn check_memory(n: usize, mut cost: impl AsyncFnMut(usize) -> Option<Cost>) -> Result<(), String> {
+    let mut checked = Ok(());
+    for n in LARGER.map(|times| times * n) {
+        let mut costs = Vec::new();
+        for size in [n, 2 * n, 4 * n] {
+            // Whatever is larger costs no more than being refused.
+            let Some(cost) = cost(size).await else {
+                return checked;
+            };
+            costs.push(cost);
+        }
+        match steps_too_large(&costs)[..] {
+            [] => return Ok(()),
+            ref parts => checked = Err(format!("{} from {n} on: {costs:?}", parts.join(", "))),
+        }
+    }
+    checked
+}
+
+/// Checks that CPU time grows in proportion from n to 8n.
+async fn check_time(n: usize, mut cost: impl AsyncFnMut(usize) -> Option<Cost>) -> Result<(), String> {
+    let (mut small, mut large) = (Duration::MAX, Duration::MAX);
+    for _ in 0..RETRIES {
+        let Some(measured) = cost(8 * n).await else {
+            return Ok(());
+        };
+        large = large.min(measured.cpu);
+        // Nearly always: then the smaller one need not be sent.
+        if large <= TIME_SLACK * MIN_TIME {
+            return Ok(());
+        }
+        small = small.min(cost(n).await.map_or(Duration::ZERO, |cost| cost.cpu));
+        let allowed = TIME_SLACK * small.max(MIN_TIME);
+        if large <= allowed {
+            return Ok(());
+        }
+        // No disturbance takes that long.
+        if large > 4 * allowed {
+            break;
+        }
+    }
+    Err(format!(
+        "CPU time of {n}: {small:?}, eight times as many: {large:?}"
+    ))
 }
 
 /// Whether an answer says that its handler has panicked.
@@ -344,4 +389,89 @@ pub(crate) fn list(n: usize, item: impl Fn(usize) -> Value) -> Value {
 /// A map whose entries are built from their numbers.
 pub(crate) fn map(n: usize, entry: impl Fn(usize) -> (String, Value)) -> Value {
     Value::Object((0..n).map(entry).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The cost of work on so many parts.
+    fn cost_of(work: impl FnOnce()) -> Cost {
+        let before = thread_time();
+        counting::start();
+        work();
+        Cost {
+            status: 200,
+            answer_bytes: 0,
+            memory: counting::counted(),
+            cpu: thread_time() - before,
+        }
+    }
+
+    async fn memory_of(work: fn(usize)) -> Result<(), String> {
+        check_memory(64, async |n| Some(cost_of(|| work(n)))).await
+    }
+
+    /// What each part needs in any case.
+    fn read(n: usize) -> Vec<String> {
+        (0..n).map(|index| format!("part {index}")).collect()
+    }
+
+    fn each_with_all_before(n: usize) {
+        let parts = read(n);
+        let earlier = |at: usize| parts[..at].to_vec();
+        (0..n).map(earlier).for_each(drop);
+    }
+
+    /// An error for each part that shows all of them, as one string.
+    fn all_in_each_error(n: usize) {
+        let parts = read(n);
+        (0..n).map(|_| parts.join(", ")).for_each(drop);
+    }
+
+    fn search_each(n: usize) {
+        let parts = read(n);
+        let is_new = |(at, part): (usize, &String)| !parts[..at].contains(part);
+        assert!(parts.iter().enumerate().all(is_new));
+    }
+
+    /// Above 200 parts, each takes a buffer.
+    fn with_a_border(n: usize) {
+        let buffers = if n > 200 { n } else { 0 };
+        (0..buffers).map(|_| vec![0_u8; 4_096]).for_each(drop);
+    }
+
+    #[tokio::test]
+    async fn linear_growth_passes() {
+        memory_of(|n| drop(read(n))).await.unwrap();
+        memory_of(with_a_border).await.unwrap();
+        let timed = check_time(2_000, async |n| Some(cost_of(|| drop(read(n))))).await;
+        timed.unwrap();
+    }
+
+    #[tokio::test]
+    async fn quadratic_growth_is_found() {
+        let failure = memory_of(each_with_all_before).await.unwrap_err();
+        assert!(failure.starts_with("allocations, bytes"), "{failure}");
+        let failure = memory_of(all_in_each_error).await.unwrap_err();
+        assert!(failure.starts_with("bytes"), "{failure}");
+        // Nothing is allocated: only time shows it.
+        memory_of(search_each).await.unwrap();
+        let timed = check_time(500, async |n| Some(cost_of(|| search_each(n)))).await;
+        timed.unwrap_err();
+    }
+
+    /// Errors that each show all parts, up to the limit of errors.
+    #[tokio::test]
+    async fn growth_up_to_a_limit_passes() {
+        memory_of(|n| (0..n).for_each(|at| drop(read(at.min(250)))))
+            .await
+            .unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_is_refused_when_larger_must_be_linear_below() {
+        let accepted = |n: usize| (n <= 256).then(|| cost_of(|| each_with_all_before(n)));
+        check_memory(64, async |n| accepted(n)).await.unwrap_err();
+    }
 }
