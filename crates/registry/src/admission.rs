@@ -25,6 +25,7 @@ use watchkeeper_meta::{Status, StatusCause};
 use self::request::{Action, AdmissionRequest, GROUP, PartKind};
 use crate::context::WriteContext;
 use crate::definition::Definition;
+use crate::metrics::Step;
 use crate::subresources::scale::scale_of;
 use crate::{Registry, metadata};
 
@@ -59,18 +60,24 @@ impl Registry {
             self.note_admission_configuration();
         }
         definition.sign(object, context.requester.as_ref());
+        let mut laps = self.durations().laps(Step::Admit, "CREATE");
         if definition.is_namespaced() {
-            self.check_namespace(definition, namespace, metadata::text(object, "name"))
-                .await?;
+            let name = metadata::text(object, "name");
+            let checked = self.check_namespace(definition, namespace, name).await;
+            laps.plugin("NamespaceLifecycle", checked)?;
         }
-        self.take_default_class(definition, object).await?;
+        if let Some(plugin) = classes::plugin(definition) {
+            laps.plugin(plugin, self.take_default_class(definition, object).await)?;
+        }
         if definition.is(&builtin::POD) {
-            self.take_from_service_account(definition, namespace, object)
-                .await?;
-            limit_range::complete(&self.limits(namespace).await?, object);
-            self.prioritize(definition, object).await?;
-            self.take_topology(object).await?;
-            self.take_from_runtime_class(definition, object).await?;
+            let account = self.take_from_service_account(definition, namespace, object);
+            laps.plugin("ServiceAccount", account.await)?;
+            let limits = self.limits(namespace).await;
+            limit_range::complete(&laps.plugin("LimitRanger", limits)?, object);
+            laps.plugin("Priority", self.prioritize(definition, object).await)?;
+            laps.plugin("PodTopologyLabels", self.take_topology(object).await)?;
+            let class = self.take_from_runtime_class(definition, object);
+            laps.plugin("RuntimeClass", class.await)?;
         }
         Ok(())
     }
@@ -85,21 +92,22 @@ impl Registry {
     ) -> Result<(), Status> {
         self.check_signer(definition, Part::Object, None, object, context)
             .await?;
-        self.check_subject(definition, object)?;
+        let mut laps = self.durations().laps(Step::Validate, "CREATE");
+        let subject = self.check_subject(definition, object);
+        laps.plugin("CertificateSubjectRestriction", subject)?;
         self.authorizer()
             .check_grant(definition, None, object, context)
             .await?;
+        laps.skip();
         if definition.is(&builtin::POD) {
-            let refuse = |why| {
+            let forbidden = |why| {
                 let name = metadata::text(object, "name");
-                Err(Status::forbidden(&definition.group_resource(), name, why))
+                Status::forbidden(&definition.group_resource(), name, why)
             };
-            if let Some(why) = limit_range::refusal(&self.limits(namespace).await?, object) {
-                return refuse(why);
-            }
-            if let Some(why) = self.pod_security(namespace, &object["spec"], context).await? {
-                return refuse(why);
-            }
+            let refused = limit_range::refusal(&self.limits(namespace).await?, object);
+            laps.plugin("LimitRanger", refused.map(forbidden).map_or(Ok(()), Err))?;
+            let refused = self.pod_security(namespace, &object["spec"], context).await?;
+            laps.plugin("PodSecurity", refused.map(forbidden).map_or(Ok(()), Err))?;
         } else if let Some(spec) = definition.template_spec(object) {
             // For workloads pod security only warns; their pods are rejected.
             if let Some(found) = self.find_namespace(namespace).await? {

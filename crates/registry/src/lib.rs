@@ -68,6 +68,7 @@ mod followed;
 mod import;
 mod list;
 mod metadata;
+mod metrics;
 mod object;
 mod rbac;
 mod read_version;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use watchkeeper_kinds::User;
-use watchkeeper_meta::{FieldErrors, Status};
+use watchkeeper_meta::{Collect, FieldErrors, Status};
 use watchkeeper_storage::{ImportedChange, Revision, Snapshot, Store, WriteError};
 
 use crate::admission::policies::AdmissionPolicies;
@@ -17,6 +17,7 @@ use crate::custom::{Settling, definition_feed, follow_definitions};
 use crate::definition::Definition;
 use crate::feature_gates::FeatureGates;
 use crate::import::is_definition;
+use crate::metrics::Metrics;
 use crate::rbac::{Action, Authorizer, Decision, RbacCache, Rules};
 use crate::reader::Reader;
 use crate::webhook_client::WebhookTransport;
@@ -82,6 +83,7 @@ impl RegistryOptions {
                 admission_policies: AdmissionPolicies::default(),
                 webhook_cache: WebhookCache::default(),
                 allocator: Allocator::default(),
+                metrics: Metrics::default(),
             }),
         };
         if !is_replay {
@@ -109,6 +111,7 @@ pub(crate) struct Inner {
     admission_policies: AdmissionPolicies,
     webhook_cache: WebhookCache,
     allocator: Allocator,
+    metrics: Metrics,
 }
 
 impl Registry {
@@ -193,6 +196,16 @@ impl Registry {
     /// The compiled webhook configurations.
     pub(crate) fn webhook_cache(&self) -> &WebhookCache {
         &self.inner.webhook_cache
+    }
+
+    /// The durations of admission and of writes to the store.
+    pub(crate) fn durations(&self) -> &Metrics {
+        &self.inner.metrics
+    }
+
+    /// The durations of admission and of writes to the store, for `/metrics`.
+    pub fn metrics(&self) -> &dyn Collect {
+        &self.inner.metrics
     }
 
     /// The allocator of service addresses and node ports.

@@ -200,11 +200,9 @@ impl<'r> Write<'r> {
             self.keep_the_rest(&mut draft);
             // Managed fields are recorded before admission: nobody owns fields that the server sets.
             self.record_managers_in_versions(&mut draft).await?;
-            // Mutating admission plugins fill in values from the cluster, or reject the object.
-            self.admit(&mut draft).await?;
-            // Mutating policies and webhooks see the values of the plugins. The guard is released during webhook
-            // calls.
-            self.call_mutating_webhooks(&mut draft).await?;
+            // Mutating admission: plugins fill in values from the cluster, policies and webhooks see them; each may
+            // reject the object.
+            self.mutate(&mut draft).await?;
             // Server-owned fields are set after everything that could have changed them.
             self.prepare(&mut draft);
             // Addresses are allocated late: other allocations wait until this write is stored.
@@ -215,10 +213,8 @@ impl<'r> Write<'r> {
             // Validation sees exactly what would be stored.
             self.admit_resize(&draft).await?;
             self.validate(&draft)?;
-            // Validating plugins, policies and webhooks see only valid objects.
-            self.admit_valid(&draft).await?;
-            // Quota is last: a rejected request is not charged.
-            self.charge_quota(&draft).await?;
+            // Validating admission sees only valid objects.
+            self.check(&draft).await?;
             self.definition.warn(
                 &draft.object,
                 draft.live.map(|live| &live.value),

@@ -30,7 +30,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use watchkeeper_kinds::{builtin, suggested_flow_schemas, suggested_priority_levels};
-use watchkeeper_meta::Status;
+use watchkeeper_meta::{Bounds, Histogram, Status};
 use watchkeeper_registry::{Reader, User};
 use watchkeeper_storage::Signal;
 
@@ -61,8 +61,7 @@ struct Inner {
     configuration: RwLock<Option<Arc<Configuration>>>,
     /// Held while schemas and levels are read.
     reading: tokio::sync::Mutex<()>,
-    seats: Mutex<Seats<oneshot::Sender<Seat>>>,
-    exempt_running: AtomicUsize,
+    seats: Mutex<Seats<Waiter>>,
     list_widths: ListWidths,
 }
 
@@ -86,11 +85,48 @@ struct Flow {
 }
 
 /// The counters of a flow schema.
-#[derive(Debug, Default)]
-struct Counts {
+#[derive(Debug)]
+pub(crate) struct Counts {
     dispatched: AtomicU64,
     rejected: [AtomicU64; REASONS.len()],
+    waiting: AtomicUsize,
+    running: AtomicUsize,
+    seats_in_use: AtomicUsize,
+    /// The time in a queue of requests that ran, and of those that were rejected after it.
+    pub waited: Histogram,
+    pub waited_in_vain: Histogram,
 }
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self {
+            dispatched: AtomicU64::default(),
+            rejected: Default::default(),
+            waiting: AtomicUsize::default(),
+            running: AtomicUsize::default(),
+            seats_in_use: AtomicUsize::default(),
+            waited: Histogram::new(WAITS),
+            waited_in_vain: Histogram::new(WAITS),
+        }
+    }
+}
+
+/// kube-apiserver's buckets of waiting times, in seconds.
+const WAITS: Bounds = &[
+    (0.0, "0"),
+    (0.005, "0.005"),
+    (0.02, "0.02"),
+    (0.05, "0.05"),
+    (0.1, "0.1"),
+    (0.2, "0.2"),
+    (0.5, "0.5"),
+    (1.0, "1"),
+    (2.0, "2"),
+    (5.0, "5"),
+    (10.0, "10"),
+    (15.0, "15"),
+    (30.0, "30"),
+];
 
 /// The reasons of rejections: those of [`seats::Rejection`] in order, and [`TIMED_OUT`].
 const REASONS: [&str; 3] = ["concurrency-limit", "queue-full", "time-out"];
@@ -108,7 +144,15 @@ pub(crate) struct Classified {
 pub(crate) struct Seat {
     control: FlowControl,
     running: Option<Running>,
+    counts: Arc<Counts>,
     began: Instant,
+}
+
+/// A request in a queue.
+#[derive(Debug)]
+struct Waiter {
+    sender: oneshot::Sender<Seat>,
+    counts: Arc<Counts>,
 }
 
 /// A rejected request.
@@ -128,9 +172,6 @@ pub(crate) struct Figures {
 pub(crate) struct LevelFigures {
     pub name: String,
     pub nominal_seats: u32,
-    pub seats_in_use: u32,
-    pub running: usize,
-    pub waiting: usize,
 }
 
 #[derive(Debug)]
@@ -140,6 +181,10 @@ pub(crate) struct FlowFigures {
     pub dispatched: u64,
     /// By reason.
     pub rejected: Vec<(&'static str, u64)>,
+    pub waiting: usize,
+    pub running: usize,
+    pub seats_in_use: usize,
+    pub counts: Arc<Counts>,
 }
 
 impl FlowControl {
@@ -151,7 +196,6 @@ impl FlowControl {
             configuration: RwLock::default(),
             reading: tokio::sync::Mutex::default(),
             seats: Mutex::default(),
-            exempt_running: AtomicUsize::new(0),
             list_widths: ListWidths::default(),
         }))
     }
@@ -196,16 +240,18 @@ impl FlowControl {
 
     fn seat(&self, flow: &Flow, user: &User, request: &RequestInfo, patience: Duration) -> Admitted {
         let Some(level) = flow.level else {
-            self.0.exempt_running.fetch_add(1, Ordering::Relaxed);
             flow.counts.dispatched.fetch_add(1, Ordering::Relaxed);
-            return Admitted::Now(self.seat_for(None));
+            return Admitted::Now(self.seat_for(None, flow.counts.clone()));
         };
         let (hash, width) = (flow.schema.flow(user, request), self.0.list_widths.seats(request));
         let (mut granted, mut receiver) = (Vec::new(), None);
         let waiter = || {
             let (sender, waiting) = oneshot::channel();
             receiver = Some(waiting);
-            sender
+            Waiter {
+                sender,
+                counts: flow.counts.clone(),
+            }
         };
         let mut seats = self.0.seats.lock();
         let width = width.min(seats.widest(level));
@@ -220,11 +266,13 @@ impl FlowControl {
         match (arrival, receiver) {
             (Arrival::Runs(running), _) => {
                 flow.counts.dispatched.fetch_add(1, Ordering::Relaxed);
-                Admitted::Now(self.seat_for(Some(running)))
+                flow.counts.waited.record(Duration::ZERO);
+                Admitted::Now(self.seat_for(Some(running), flow.counts.clone()))
             }
             (Arrival::Waits(place), Some(receiver)) => Admitted::Later(Waiting {
                 receiver,
-                leave: Leave(self.clone(), place),
+                leave: Leave::new(self.clone(), place, flow.counts.clone()),
+                began: Instant::now(),
                 level,
                 patience,
             }),
@@ -236,18 +284,22 @@ impl FlowControl {
         }
     }
 
-    fn seat_for(&self, running: Option<Running>) -> Seat {
+    fn seat_for(&self, running: Option<Running>, counts: Arc<Counts>) -> Seat {
+        counts.running.fetch_add(1, Ordering::Relaxed);
+        counts.seats_in_use.fetch_add(width(running), Ordering::Relaxed);
         Seat {
             control: self.clone(),
             running,
+            counts,
             began: Instant::now(),
         }
     }
 
     /// Grants seats to waiting requests. A seat whose request is gone passes to the next.
-    fn hand_out(&self, granted: Granted<oneshot::Sender<Seat>>) {
+    fn hand_out(&self, granted: Granted<Waiter>) {
         for (waiter, running) in granted {
-            drop(waiter.send(self.seat_for(Some(running))));
+            let Waiter { sender, counts } = waiter;
+            drop(sender.send(self.seat_for(Some(running), counts)));
         }
     }
 
@@ -321,7 +373,6 @@ impl FlowControl {
     pub(crate) fn figures(&self) -> Figures {
         let exempt = LevelState {
             name: MANDATORY[0].to_owned(),
-            running: self.0.exempt_running.load(Ordering::Relaxed) as u32,
             ..LevelState::default()
         };
         let levels = self.0.seats.lock().levels().chain([exempt]).collect::<Vec<_>>();
@@ -380,6 +431,10 @@ impl Flow {
             level: self.schema.level.clone(),
             dispatched: self.counts.dispatched.load(Ordering::Relaxed),
             rejected: REASONS.into_iter().zip(counts).collect(),
+            waiting: self.counts.waiting.load(Ordering::Relaxed),
+            running: self.counts.running.load(Ordering::Relaxed),
+            seats_in_use: self.counts.seats_in_use.load(Ordering::Relaxed),
+            counts: self.counts.clone(),
         }
     }
 }
@@ -395,9 +450,6 @@ impl From<LevelState> for LevelFigures {
         Self {
             name: state.name,
             nominal_seats: state.limits.nominal,
-            seats_in_use: state.seats_in_use,
-            running: state.running as usize,
-            waiting: state.waiting,
         }
     }
 }
@@ -426,18 +478,23 @@ enum Admitted {
 struct Waiting {
     receiver: oneshot::Receiver<Seat>,
     leave: Leave,
+    began: Instant,
     level: LevelId,
     patience: Duration,
 }
 
 impl Waiting {
     async fn seat(self, flow: &Flow) -> Result<Seat, Rejected> {
-        if let Ok(Ok(seat)) = tokio::time::timeout(self.patience, self.receiver).await {
+        let granted = tokio::time::timeout(self.patience, self.receiver).await;
+        let waited = self.began.elapsed();
+        if let Ok(Ok(seat)) = granted {
             flow.counts.dispatched.fetch_add(1, Ordering::Relaxed);
+            flow.counts.waited.record(waited);
             return Ok(seat);
         }
         flow.counts.rejected(TIMED_OUT);
-        let inner = &self.leave.0.0;
+        flow.counts.waited_in_vain.record(waited);
+        let inner = &self.leave.control.0;
         let now = inner.began.elapsed().as_secs();
         Err(Rejected {
             retry_after_seconds: inner.seats.lock().retry_after(self.level, now),
@@ -446,22 +503,44 @@ impl Waiting {
 }
 
 /// Leaves the queue, if the request still waits.
-struct Leave(FlowControl, Place);
+struct Leave {
+    control: FlowControl,
+    place: Place,
+    counts: Arc<Counts>,
+}
+
+impl Leave {
+    fn new(control: FlowControl, place: Place, counts: Arc<Counts>) -> Self {
+        counts.waiting.fetch_add(1, Ordering::Relaxed);
+        Self {
+            control,
+            place,
+            counts,
+        }
+    }
+}
 
 impl Drop for Leave {
     fn drop(&mut self) {
+        self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
         let mut granted = Vec::new();
-        self.0.0.seats.lock().leave(self.1, &mut granted);
-        self.0.hand_out(granted);
+        self.control.0.seats.lock().leave(self.place, &mut granted);
+        self.control.hand_out(granted);
     }
+}
+
+/// The seats that a request takes. An exempt one takes one, which nobody misses.
+fn width(running: Option<Running>) -> usize {
+    running.map_or(1, |running| running.seats as usize)
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let Some(running) = self.running else {
-            self.control.0.exempt_running.fetch_sub(1, Ordering::Relaxed);
-            return;
-        };
+        self.counts.running.fetch_sub(1, Ordering::Relaxed);
+        self.counts
+            .seats_in_use
+            .fetch_sub(width(self.running), Ordering::Relaxed);
+        let Some(running) = self.running else { return };
         let mut granted = Vec::new();
         let seconds = self.began.elapsed().as_secs_f64();
         self.control.0.seats.lock().finish(running, seconds, &mut granted);

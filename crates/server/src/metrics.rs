@@ -13,7 +13,7 @@ use watchkeeper_meta::{Bounds, Histogram, MetricKind, MetricsText};
 
 use crate::Verb;
 use crate::body::{Pieces, ResponseBody, StreamCut};
-use crate::flow_control::{Figures, FlowFigures, LevelFigures};
+use crate::flow_control::{Figures, FlowFigures};
 use crate::request_info::{RequestInfo, query_value};
 use crate::respond::Answer;
 use crate::route::{ResourceRoute, Route};
@@ -482,28 +482,31 @@ fn write_objects(text: &mut MetricsText, objects: &[(String, u64)]) {
 }
 
 fn write_flow_control(text: &mut MetricsText, figures: &Figures) {
-    type Level = (&'static str, &'static str, fn(&LevelFigures) -> usize);
-    let levels: [Level; 4] = [
-        ("nominal_limit_seats", "Seats of the level.", |level| {
-            level.nominal_seats as usize
+    const NOMINAL: &str = "apiserver_flowcontrol_nominal_limit_seats";
+    text.family(NOMINAL, "Seats of the level.", MetricKind::Gauge);
+    for level in &figures.levels {
+        text.sample(NOMINAL, &[("priority_level", &level.name)], level.nominal_seats);
+    }
+    type Gauge = (&'static str, &'static str, fn(&FlowFigures) -> usize);
+    let gauges: [Gauge; 3] = [
+        ("current_executing_seats", "Seats that are taken now.", |flow| {
+            flow.seats_in_use
         }),
-        ("current_executing_seats", "Seats that are taken now.", |level| {
-            level.seats_in_use as usize
+        ("current_executing_requests", "Requests that run now.", |flow| {
+            flow.running
         }),
-        ("current_executing_requests", "Requests that run now.", |level| {
-            level.running
-        }),
-        ("current_inqueue_requests", "Requests that wait now.", |level| {
-            level.waiting
+        ("current_inqueue_requests", "Requests that wait now.", |flow| {
+            flow.waiting
         }),
     ];
-    for (name, help, value) in levels {
+    for (name, help, value) in gauges {
         let name = format!("apiserver_flowcontrol_{name}");
         text.family(&name, help, MetricKind::Gauge);
-        for level in &figures.levels {
-            text.sample(&name, &[("priority_level", &level.name)], value(level));
+        for flow in &figures.flows {
+            text.sample(&name, &flow_labels(flow), value(flow));
         }
     }
+    write_waits(text, &figures.flows);
     const DISPATCHED: &str = "apiserver_flowcontrol_dispatched_requests_total";
     text.family(DISPATCHED, "Requests that got their seats.", MetricKind::Counter);
     for flow in &figures.flows {
@@ -515,6 +518,21 @@ fn write_flow_control(text: &mut MetricsText, figures: &Figures) {
         for (reason, count) in flow.rejected.iter().filter(|(_, count)| *count > 0) {
             let [schema, level] = flow_labels(flow);
             text.sample(REJECTED, &[schema, level, ("reason", reason)], count);
+        }
+    }
+}
+
+fn write_waits(text: &mut MetricsText, flows: &[FlowFigures]) {
+    const WAITS: &str = "apiserver_flowcontrol_request_wait_duration_seconds";
+    text.family(WAITS, "Time in a queue.", MetricKind::Histogram);
+    for flow in flows {
+        let results = [
+            ("true", &flow.counts.waited),
+            ("false", &flow.counts.waited_in_vain),
+        ];
+        for (execute, histogram) in results.into_iter().filter(|(_, histogram)| !histogram.is_empty()) {
+            let [schema, level] = flow_labels(flow);
+            text.histogram(WAITS, &[("execute", execute), schema, level], histogram);
         }
     }
 }

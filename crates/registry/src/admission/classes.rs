@@ -23,6 +23,15 @@ struct Classified {
     marks: &'static [&'static str],
 }
 
+/// The name of the plugin that sets the default class of a kind, if the kind has classes.
+pub(super) fn plugin(definition: &Definition) -> Option<&'static str> {
+    match definition.kind {
+        kind if *kind == builtin::PERSISTENT_VOLUME_CLAIM => Some("DefaultStorageClass"),
+        kind if *kind == builtin::INGRESS => Some("DefaultIngressClass"),
+        _ => None,
+    }
+}
+
 impl Classified {
     fn of(definition: &Definition) -> Option<Self> {
         match definition.kind {

@@ -22,6 +22,7 @@ use super::policies::{Bound, Invocation};
 use super::request::{Action, Asked};
 use super::webhooks::Webhooks;
 use crate::context::WriteContext;
+use crate::metrics::Step;
 use crate::object::Live;
 use crate::subresources::scale::{scale_of, set_replicas};
 use crate::write::{Draft, Guard, Write};
@@ -256,14 +257,17 @@ impl Registry {
         state: &mut Mutated<'_>,
         rounds: &mut Rounds,
     ) -> Result<bool, Status> {
-        let by_policies = match mutators.policies.is_empty() {
-            true => false,
+        let operation = asked.action.operation.name();
+        let mut laps = self.durations().laps(Step::Admit, operation);
+        let mut is_changed = false;
+        if !mutators.policies.is_empty() {
             // Boxed: few writes match a mutating policy.
-            false => Box::pin(self.mutate_by_policies(asked, &mutators.policies, state, rounds)).await?,
-        };
-        let by_webhooks = self
+            let mutated = Box::pin(self.mutate_by_policies(asked, &mutators.policies, state, rounds)).await;
+            is_changed = laps.plugin("MutatingAdmissionPolicy", mutated)?;
+        }
+        let mutated = self
             .mutate_by_webhooks(guard, asked, &mutators.webhooks, state, rounds)
-            .await?;
-        Ok(by_policies || by_webhooks)
+            .await;
+        Ok(laps.plugin("MutatingAdmissionWebhook", mutated)? || is_changed)
     }
 }

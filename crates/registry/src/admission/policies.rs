@@ -33,6 +33,7 @@ pub(super) use self::mutation::Invocation;
 use super::matching::Matching;
 use super::request::AdmissionRequest;
 use crate::followed::Followed;
+use crate::metrics::Step;
 use crate::{Registry, metadata};
 pub(super) use watchkeeper_kinds::expressions::{Expression, conditions};
 
@@ -72,11 +73,16 @@ impl Registry {
             return Ok(());
         }
         let bound = self.bound_policies().await?;
-        match bound.is_empty() {
-            true => Ok(()),
-            // Boxed: few writes need it.
-            false => Box::pin(self.enforce(&bound, write)).await,
+        if bound.is_empty() {
+            return Ok(());
         }
+        let operation = write.action.operation.name();
+        let mut laps = self.durations().laps(Step::Validate, operation);
+        // Boxed: few writes need it.
+        laps.plugin(
+            "ValidatingAdmissionPolicy",
+            Box::pin(self.enforce(&bound, write)).await,
+        )
     }
 
     async fn enforce(&self, bound: &[Bound], write: AdmissionRequest<'_>) -> Result<(), Status> {

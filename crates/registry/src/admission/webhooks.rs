@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use watchkeeper_kinds::builtin;
 use watchkeeper_meta::{DeleteOptions, Status};
 use watchkeeper_patch::json_patch;
@@ -35,6 +36,7 @@ use crate::Registry;
 use crate::context::WriteContext;
 use crate::definition::Definition;
 use crate::followed::Followed;
+use crate::metrics::{self, Step};
 use crate::object::Live;
 use crate::subresources::scale::scale_of;
 use crate::write::{Draft, Guard, Write};
@@ -57,6 +59,16 @@ pub(super) struct Webhooks {
 enum Stage {
     Mutating,
     Validating,
+}
+
+impl Stage {
+    fn timed(self, operation: &'static str) -> metrics::Stage {
+        let step = match self {
+            Self::Mutating => Step::Admit,
+            Self::Validating => Step::Validate,
+        };
+        metrics::Stage { step, operation }
+    }
 }
 
 /// The result of calling a webhook.
@@ -129,12 +141,13 @@ impl Registry {
             let stage = Stage::Validating;
             self.consult(webhook, shown, stage, &write, home.as_ref(), asked.deletion)
         });
+        let operation = asked.action.operation.name();
+        let mut laps = self.durations().laps(Step::Validate, operation);
         let consulted = join_all(consulted).await;
         let results = about.iter().map(|(_, webhook, _)| *webhook).zip(&consulted);
         audit::failed_open(asked.context, results);
-        for consulted in consulted {
-            consulted?;
-        }
+        let denied = consulted.into_iter().find_map(Result::err);
+        laps.plugin("ValidatingAdmissionWebhook", denied.map_or(Ok(()), Err))?;
         guard.retake(asked.action.definition).await?;
         Ok(true)
     }
@@ -174,7 +187,12 @@ impl Registry {
         }
         request["object"] = json!(object);
         request["oldObject"] = json!(old);
-        let verdict = match self.call(webhook, stage, request).await? {
+        let began = Instant::now();
+        let called = self.call(webhook, stage, request).await?;
+        let is_rejected = called.as_ref().map_or(webhook.fails_closed, |it| !it.is_allowed);
+        let timed = stage.timed(write.action.operation.name());
+        self.durations().webhook(&webhook.name, timed, began, is_rejected);
+        let verdict = match called {
             Ok(verdict) => verdict,
             Err(why) => return failed(webhook, &why),
         };

@@ -145,8 +145,8 @@ impl Write<'_> {
                     }),
                 });
             }
-            let created = registry.store().create(&key, bytes.clone(), definition.kind.ttl);
-            match created.await {
+            let create = registry.store().create(&key, bytes.clone(), definition.kind.ttl);
+            match registry.durations().store("create", definition, create).await {
                 Ok(revision) => Ok(Created::Stored(StoredObject {
                     bytes,
                     revision: Some(revision),

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::{DeleteOptions, ListOptions, PropagationPolicy, Status, Time};
-use watchkeeper_storage::WriteError;
+use watchkeeper_storage::{Revision, WriteError};
 
 use super::{Target, Write};
 use crate::admission::request::{Action, AdmissionRequest};
@@ -18,6 +19,7 @@ use crate::context::{WriteContext, not_stored, timestamp};
 use crate::custom::{FINALIZER, with_condition};
 use crate::definition::Definition;
 use crate::list::List;
+use crate::metrics::{Stage, Step};
 use crate::object::{Live, StoredObject};
 use crate::{Registry, metadata};
 
@@ -97,6 +99,11 @@ pub(crate) enum DeleteAdmission {
     Skip,
 }
 
+const DELETION: Stage = Stage {
+    step: Step::Validate,
+    operation: "DELETE",
+};
+
 impl Write<'_> {
     /// Deletes the object. Its dependents are left to the garbage collector.
     pub(crate) async fn delete(
@@ -111,7 +118,10 @@ impl Write<'_> {
             let live = self.served(&stored).await?.to_live(&self.definition)?;
             check_preconditions(&self.definition, &live.value, options)?;
             if admission == DeleteAdmission::Check {
-                self.admit_deletion(&live, options).await?;
+                let began = Instant::now();
+                let admitted = self.admit_deletion(&live, options).await;
+                self.registry.durations().stage(DELETION, began, &admitted);
+                admitted?;
             }
             let marked = self.marked(&live.value, options)?;
             let encoded = match is_stored_again(&self.definition, &live.value, &marked) {
@@ -201,14 +211,12 @@ impl Write<'_> {
             // A pod gets a MODIFIED event with its mark before DELETED, even if it is not scheduled.
             let is_marked_first = definition.kind.graceful && marked != *live;
             let expected = match is_marked_first {
-                true => {
-                    store
-                        .update(&key, bytes.clone(), expected, definition.kind.ttl)
-                        .await?
-                }
+                true => self.update_mark(&key, &bytes, expected).await?,
                 false => expected,
             };
-            let revision = store.delete(&key, expected).await?;
+            let delete = store.delete(&key, expected);
+            let durations = self.registry.durations();
+            let revision = durations.store("delete", definition, delete).await?;
             return Ok(Deletion::Gone(object(bytes, revision)));
         }
         if marked == *live {
@@ -217,13 +225,23 @@ impl Write<'_> {
         let bytes = encoded;
         let revision = match self.context.dry_run {
             true => expected,
-            false => {
-                store
-                    .update(&key, bytes.clone(), expected, definition.kind.ttl)
-                    .await?
-            }
+            false => self.update_mark(&key, &bytes, expected).await?,
         };
         Ok(Deletion::Marked(object(bytes, revision)))
+    }
+
+    /// Stores the marked state.
+    async fn update_mark(
+        &self,
+        key: &str,
+        bytes: &Bytes,
+        expected: Revision,
+    ) -> Result<Revision, WriteError> {
+        let (definition, registry) = (&*self.definition, self.registry);
+        let update = registry
+            .store()
+            .update(key, bytes.clone(), expected, definition.kind.ttl);
+        registry.durations().store("update", definition, update).await
     }
 }
 

@@ -1,6 +1,7 @@
 //! The phases of a write, in the order of [`Write::complete`]. Each states where new and changed objects differ.
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use watchkeeper_kinds::{Generation, Part, builtin};
 use watchkeeper_meta::{FieldErrors, Status};
 use watchkeeper_patch::endpoint::{Endpoint, Versions};
@@ -13,6 +14,7 @@ use super::parts::{is_same_but_for, restrict};
 use crate::admission::quota;
 use crate::context::{accept, timestamp};
 use crate::metadata::{self, Repeated};
+use crate::metrics::{Stage, Step};
 use crate::object::Live;
 
 /// The limit on repeated computations of managed fields because of missing conversions.
@@ -139,8 +141,35 @@ impl Write<'_> {
             .record_update(schema, root, states, &endpoint, &writer);
     }
 
+    /// Runs mutating admission: plugins first, then policies and webhooks, which see the values of the plugins. The guard
+    /// is released during webhook calls.
+    pub(super) async fn mutate(&mut self, draft: &mut Draft<'_>) -> Result<(), Status> {
+        let began = Instant::now();
+        let mut admitted = self.admit(draft).await;
+        if admitted.is_ok() {
+            admitted = self.call_mutating_webhooks(draft).await;
+        }
+        self.registry
+            .durations()
+            .stage(stage(Step::Admit, draft), began, &admitted);
+        admitted
+    }
+
+    /// Runs validating admission: plugins, policies, webhooks, and quota last, so that a rejected request is not charged.
+    pub(super) async fn check(&mut self, draft: &Draft<'_>) -> Result<(), Status> {
+        let began = Instant::now();
+        let mut admitted = self.admit_valid(draft).await;
+        if admitted.is_ok() {
+            admitted = self.charge_quota(draft).await;
+        }
+        self.registry
+            .durations()
+            .stage(stage(Step::Validate, draft), began, &admitted);
+        admitted
+    }
+
     /// Runs mutating admission plugins.
-    pub(super) async fn admit(&self, draft: &mut Draft<'_>) -> Result<(), Status> {
+    async fn admit(&self, draft: &mut Draft<'_>) -> Result<(), Status> {
         let (registry, definition) = (self.registry, &self.definition);
         match draft.live {
             None => {
@@ -177,7 +206,7 @@ impl Write<'_> {
     }
 
     /// Calls mutating webhooks, then removes duplicate owner references.
-    pub(super) async fn call_mutating_webhooks(&mut self, draft: &mut Draft<'_>) -> Result<(), Status> {
+    async fn call_mutating_webhooks(&mut self, draft: &mut Draft<'_>) -> Result<(), Status> {
         if self.may_call_webhooks() {
             // Boxed: few writes need it.
             match draft.live {
@@ -355,13 +384,21 @@ impl Write<'_> {
     }
 
     /// Charges the object's usage to the quotas of its namespace.
-    pub(super) async fn charge_quota(&self, draft: &Draft<'_>) -> Result<(), Status> {
+    async fn charge_quota(&self, draft: &Draft<'_>) -> Result<(), Status> {
         let live = draft.live.map(|live| &live.value);
         if live.is_some() && !quota::can_grow(&self.definition, self.part) {
             return Ok(());
         }
-        self.registry
-            .charge(&self.definition, live, &draft.object, self.context)
-            .await
+        let operation = stage(Step::Validate, draft).operation;
+        let mut laps = self.registry.durations().laps(Step::Validate, operation);
+        let charged = self
+            .registry
+            .charge(&self.definition, live, &draft.object, self.context);
+        laps.plugin("ResourceQuota", charged.await)
     }
+}
+
+fn stage(step: Step, draft: &Draft<'_>) -> Stage {
+    let operation = draft.live.map_or("CREATE", |_| "UPDATE");
+    Stage { step, operation }
 }

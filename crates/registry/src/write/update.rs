@@ -191,7 +191,8 @@ impl Write<'_> {
                 && !context.dry_run
                 && definition.is_ready_to_go(new)
             {
-                registry.store().delete(&key, expected).await?;
+                let delete = registry.store().delete(&key, expected);
+                registry.durations().store("delete", definition, delete).await?;
                 let revision = Some(expected);
                 return Ok((StoredObject { bytes, revision }, false));
             }
@@ -224,7 +225,7 @@ impl Registry {
             let update = self
                 .store()
                 .update(key, bytes.clone(), expected, definition.kind.ttl);
-            revision = update.await?;
+            revision = self.durations().store("update", definition, update).await?;
         }
         Ok(StoredObject {
             bytes,

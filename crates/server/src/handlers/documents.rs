@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use serde::Serialize;
-use watchkeeper_meta::METRICS_CONTENT_TYPE;
+use watchkeeper_meta::{METRICS_CONTENT_TYPE, MetricsText};
 
 use crate::HealthProbe;
 use crate::filter::Call;
@@ -74,7 +74,10 @@ pub(super) async fn metrics(call: &Call) -> Result<Answer, Failure> {
         audit: server.audit.as_ref().map(|audit| audit.figures()),
         objects: server.registry.object_counts().await?,
     };
-    let page = server.metrics.page(&moment);
+    let mut page = server.metrics.page(&moment);
+    let mut text = MetricsText::default();
+    server.registry.metrics().collect(&mut text);
+    page.push_str(&text.into_string());
     Ok(with_type(StatusCode::OK, METRICS_CONTENT_TYPE, page))
 }
 

@@ -9,6 +9,7 @@ use watchkeeper_server::{Action, Handle, RequestMatch, Rule, Server, Verb};
 
 use crate::client::{Answer, Client};
 
+const WAITS: &str = "apiserver_flowcontrol_request_wait_duration_seconds";
 const FLOW_CONTROL: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
 pub(crate) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -163,7 +164,15 @@ async fn a_flood_waits_or_is_rejected_without_affecting_others() {
         format!("apiserver_flowcontrol_dispatched_requests_total{{{flow}}} 2"),
         format!("apiserver_flowcontrol_rejected_requests_total{{{flow},reason=\"queue-full\"}} 1"),
         format!("apiserver_flowcontrol_rejected_requests_total{{{flow},reason=\"time-out\"}} 1"),
-        "apiserver_flowcontrol_current_executing_requests{priority_level=\"narrow\"} 0".to_owned(),
+        format!("apiserver_flowcontrol_current_executing_requests{{{flow}}} 0"),
+        format!("apiserver_flowcontrol_current_executing_seats{{{flow}}} 0"),
+        format!("apiserver_flowcontrol_current_inqueue_requests{{{flow}}} 0"),
+        // Of those that ran, one did so at once.
+        format!("{WAITS}_bucket{{execute=\"true\",{flow},le=\"0\"}} 1"),
+        format!("{WAITS}_bucket{{execute=\"true\",{flow},le=\"5\"}} 1"),
+        format!("{WAITS}_bucket{{execute=\"true\",{flow},le=\"15\"}} 2"),
+        format!("{WAITS}_bucket{{execute=\"false\",{flow},le=\"10\"}} 0"),
+        format!("{WAITS}_count{{execute=\"false\",{flow}}} 1"),
     ] {
         assert!(page.contains(&format!("{line}\n")), "{line} in {page}");
     }

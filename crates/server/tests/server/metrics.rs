@@ -103,7 +103,7 @@ fn assert_histogram(name: &str, family: &Family) {
 }
 
 /// Where dashboards look: the names of kube-apiserver, and the labels each has there.
-const EXPECTED: [(&str, &[&str]); 14] = [
+const EXPECTED: [(&str, &[&str]); 18] = [
     (
         "apiserver_request_total",
         &[
@@ -168,7 +168,23 @@ const EXPECTED: [(&str, &[&str]); 14] = [
     ("apiserver_flowcontrol_nominal_limit_seats", &["priority_level"]),
     (
         "apiserver_flowcontrol_current_inqueue_requests",
-        &["priority_level"],
+        &["flow_schema", "priority_level"],
+    ),
+    (
+        "apiserver_flowcontrol_request_wait_duration_seconds",
+        &["execute", "flow_schema", "priority_level"],
+    ),
+    (
+        "apiserver_admission_step_admission_duration_seconds",
+        &["operation", "rejected", "type"],
+    ),
+    (
+        "apiserver_admission_controller_admission_duration_seconds",
+        &["name", "operation", "rejected", "type"],
+    ),
+    (
+        "etcd_request_duration_seconds",
+        &["group", "operation", "resource"],
     ),
     (
         "apiserver_flowcontrol_dispatched_requests_total",
@@ -195,6 +211,18 @@ async fn metrics_have_the_names_and_labels_of_kube_apiserver() {
         .send(Method::POST, &format!("{MAPS}?dryRun=All"), &[], &map("c"))
         .await;
     client.get(MAPS).await;
+    let nowhere = "/api/v1/namespaces/nowhere/configmaps";
+    assert_eq!(
+        client.send(Method::POST, nowhere, &[], &map("d")).await.status,
+        404
+    );
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let pods = "/api/v1/namespaces/default/pods";
+    let created = client.send(Method::POST, pods, &[], &pod.to_string()).await;
+    assert_eq!(created.status, 201, "{}", created.text());
+    // Others than the administrator need a seat.
+    let somebody = [("impersonate-user", "somebody")];
+    assert_eq!(client.send(Method::GET, MAPS, &somebody, "").await.status, 403);
     let mut watching = Client::http2(connector.connect().await.unwrap())
         .await
         .with_token(&server);
@@ -238,6 +266,15 @@ async fn metrics_have_the_names_and_labels_of_kube_apiserver() {
         "apiserver_current_inflight_requests{request_kind=\"readOnly\"} 1",
         "apiserver_request_total{code=\"201\",component=\"apiserver\",dry_run=\"All\",group=\"\",\
          resource=\"configmaps\",scope=\"namespace\",subresource=\"\",verb=\"POST\",version=\"v1\"} 1",
+        "etcd_request_duration_seconds_count{group=\"\",operation=\"create\",resource=\"configmaps\"} 2",
+        "apiserver_admission_controller_admission_duration_seconds_count{name=\"NamespaceLifecycle\",\
+         operation=\"CREATE\",rejected=\"true\",type=\"admit\"} 1",
+        "apiserver_admission_controller_admission_duration_seconds_count{name=\"PodSecurity\",\
+         operation=\"CREATE\",rejected=\"false\",type=\"validate\"} 1",
+        "apiserver_admission_step_admission_duration_seconds_count{operation=\"CREATE\",\
+         rejected=\"true\",type=\"admit\"} 1",
+        "apiserver_flowcontrol_request_wait_duration_seconds_bucket{execute=\"true\",\
+         flow_schema=\"global-default\",priority_level=\"global-default\",le=\"0\"} 1",
     ] {
         assert!(text.contains(&format!("{line}\n")), "{line} is not in {text}");
     }

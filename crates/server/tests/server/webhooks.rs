@@ -88,6 +88,33 @@ fn map(name: &str) -> Value {
 }
 
 #[tokio::test]
+async fn calls_are_timed_under_the_names_of_kube_apiserver() {
+    let endpoint = Endpoint::start(|_| Reply::allow()).await;
+    let refusing = Endpoint::start(|_| Reply::Response(json!({"allowed": false}))).await;
+    let mut cluster = Cluster::start().await;
+    cluster
+        .create(MUTATING, configuration("a", &endpoint, json!({})))
+        .await;
+    cluster
+        .create(VALIDATING, configuration("b", &refusing, json!({})))
+        .await;
+    assert_eq!(cluster.post(MAPS, map("one")).await.status, 403);
+    let page = cluster.client.get("/metrics").await.text();
+    for (family, name, rejected, step) in [
+        ("webhook", "a.example.com", false, "admit"),
+        ("webhook", "b.example.com", true, "validating"),
+        ("controller", "MutatingAdmissionWebhook", false, "admit"),
+        ("controller", "ValidatingAdmissionWebhook", true, "validate"),
+    ] {
+        let line = format!(
+            "apiserver_admission_{family}_admission_duration_seconds_count{{name=\"{name}\",operation=\"CREATE\",\
+             rejected=\"{rejected}\",type=\"{step}\"}} 1\n"
+        );
+        assert!(page.contains(&line), "{line} is not in {page}");
+    }
+}
+
+#[tokio::test]
 async fn a_review_has_operation_object_and_user() {
     let endpoint = Endpoint::start(|_| Reply::allow()).await;
     let mut cluster = Cluster::start().await;
