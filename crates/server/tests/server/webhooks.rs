@@ -98,7 +98,7 @@ async fn calls_are_timed_under_the_names_of_kube_apiserver() {
     cluster
         .create(VALIDATING, configuration("b", &refusing, json!({})))
         .await;
-    assert_eq!(cluster.post(MAPS, map("one")).await.status, 403);
+    assert_eq!(cluster.post(MAPS, map("one")).await.status, 400);
     let page = cluster.client.get("/metrics").await.text();
     for (family, name, rejected, step) in [
         ("webhook", "a.example.com", false, "admit"),

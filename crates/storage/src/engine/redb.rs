@@ -14,6 +14,7 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redb::backends::FileBackend;
@@ -29,6 +30,7 @@ pub(crate) mod inspect;
 mod panics;
 #[cfg(test)]
 mod power_cut_test;
+mod read_ahead;
 pub(crate) mod restore;
 pub(crate) mod row;
 mod verify;
@@ -37,6 +39,7 @@ use data_dir::DataDir;
 use disk::{Disk, SyncFailure};
 use format::{FORMAT, Format};
 use panics::caught;
+use read_ahead::ReadAhead;
 use verify::Closed;
 
 use super::{Commit, Engine};
@@ -118,14 +121,16 @@ fn open_with(
         .try_clone()
         .map_err(data_dir::io_error("use the data file", &data))?;
     let sync_failure = SyncFailure::default();
-    let database =
-        open_database(&open_file, file, &sync_failure).map_err(|error| open_error(&data, error.into()))?;
+    let ahead = Arc::new(ReadAhead::begin());
+    let database = open_database(&open_file, file, &sync_failure, ahead.clone())
+        .map_err(|error| open_error(&data, error.into()))?;
     let Contents {
         format,
         used,
         recovered,
         ..
     } = recover(&database, &data, now, &values)?;
+    ahead.end();
     if format < Format::CURRENT {
         format::upgrade(&database).map_err(|error| open_error(&data, error))?;
     }
@@ -149,9 +154,11 @@ fn open_database(
     open_file: &OpenFile,
     file: File,
     sync_failure: &SyncFailure,
+    ahead: Arc<ReadAhead>,
 ) -> Result<Database, DatabaseError> {
     builder().create_with_backend(Disk {
         file: open_file(file)?,
+        ahead,
         sync_failure: sync_failure.clone(),
     })
 }
@@ -365,7 +372,7 @@ impl Redb {
     /// Reopens the file after an error, and removes the rows of the failed commit.
     fn reopen(&self) -> Result<(Database, u64), redb::Error> {
         let file = File::options().read(true).write(true).open(self.dir.data())?;
-        let database = open_database(&self.open_file, file, &self.sync_failure)?;
+        let database = open_database(&self.open_file, file, &self.sync_failure, Arc::default())?;
         let transaction = database.begin_write()?;
         let failed = self.current.next().get()..;
         let mut log = transaction.open_table(LOG)?;

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::StorageBackend;
 
+use super::read_ahead::ReadAhead;
+
 /// A file is read in pieces of this size.
 const READ_BYTES: usize = 4 << 20;
 
@@ -39,6 +41,7 @@ impl SyncFailure {
 #[derive(Debug)]
 pub(crate) struct Disk {
     pub(crate) file: Box<dyn StorageBackend>,
+    pub(crate) ahead: Arc<ReadAhead>,
     pub(crate) sync_failure: SyncFailure,
 }
 
@@ -48,10 +51,11 @@ impl StorageBackend for Disk {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read(offset, out)
+        self.ahead.read(&*self.file, offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        self.ahead.forget();
         self.file.set_len(len)
     }
 
@@ -60,6 +64,7 @@ impl StorageBackend for Disk {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.ahead.forget();
         self.file.write(offset, data)
     }
 

@@ -8,6 +8,7 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use redb::backends::FileBackend;
 
@@ -88,8 +89,8 @@ fn fill(
     open_file: &OpenFile,
 ) -> Result<(), BackupError> {
     let fail = |error: redb::Error| BackupError::from(open_error(data, error));
-    let database =
-        open_database(open_file, file, &SyncFailure::default()).map_err(|error| fail(error.into()))?;
+    let database = open_database(open_file, file, &SyncFailure::default(), Arc::default())
+        .map_err(|error| fail(error.into()))?;
     init_tables(&database, revision).map_err(fail)?;
     let mut reader = BackupReader::open(backup)?;
     loop {
