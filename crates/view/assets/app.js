@@ -1,6 +1,6 @@
-// One page: what the cluster has, what happens in it, live.
+// One page: the objects of a cluster and their changes, live.
 
-import { $, element, age, clock, fullName, changes, present } from "./dom.js";
+import { $, element, age, clock, fullName, changes, present, replaceKeepingFocus } from "./dom.js";
 import { MomentBar } from "./moment.js";
 import { Timeline } from "./timeline.js";
 import { Writes } from "./writes.js";
@@ -10,9 +10,9 @@ const SHOWN_ENTRIES = 300;
 const PAGE = 100;
 const TABS = ["objects", "events", "timeline", "owners"];
 
-const state = { kinds: [], entries: [], kind: null, tab: "objects", paused: false, next: 0, missed: 0, offset: 0, row: 0, detail: null, revision: -1, waiting: false };
+const state = { kinds: [], entries: [], kind: null, tab: "objects", paused: false, next: 0, missed: 0, offset: 0, row: 0, detail: null, opener: null, revision: -1, waiting: false, again: false, showsBackground: false, closedBranches: new Set() };
 const timeline = new Timeline((entry) => openDetail(entry.stream, entry.namespace, entry.name, true));
-const moment = new MomentBar(post);
+const moment = new MomentBar(post, () => loadTable());
 const writes = new Writes(() => state.detail, post, () => refreshDetail());
 
 // The stream of kinds and changes. The browser connects again by itself; `after` says what it has seen.
@@ -21,6 +21,7 @@ function connect() {
   source.onmessage = (message) => {
     const news = JSON.parse(message.data);
     if (news.reset) [state.entries, state.missed] = [[], 0];
+    if (news.recording && !moment.isShown) timeline.fit(news.recording.to - news.recording.from);
     moment.show(news.recording);
     state.next = news.next;
     state.missed += news.missed;
@@ -32,7 +33,7 @@ function connect() {
     status();
   };
   source.onerror = () => {
-    $("status").textContent = "the connection to watchkeeper is lost; trying again";
+    $("status").textContent = "disconnected from watchkeeper; reconnecting…";
     source.close();
     setTimeout(connect, 1_000);
   };
@@ -58,18 +59,17 @@ function show(hasNews) {
   showNamespaces();
   if (state.tab === "objects") loadTable();
   if (state.tab === "events" && hasNews) showLog();
-  if (state.tab === "timeline") timeline.show(state.entries.filter(isWanted));
+  if (state.tab === "timeline") showTimeline();
   if (state.tab === "owners" && hasNews) loadOwners();
   if (state.detail && hasNews) refreshDetail();
 }
 
 function showKinds() {
-  const list = $("kinds");
   const rows = state.kinds.filter((kind) => kind.count || kind.events || kind.state !== "live" || kind.name === state.kind).map((kind) => {
     const note = kind.state === "failing" ? kind.reason : kind.state;
     const button = element(
       "button",
-      { type: "button", "aria-current": kind.name === state.kind ? "true" : null, title: note, onclick: () => choose(kind.name) },
+      { type: "button", "aria-current": kind.name === state.kind ? "true" : null, title: `${kind.name}: ${note}`, "data-id": kind.name, onclick: () => choose(kind.name) },
       element("span", { class: `dot ${kind.state}`, role: "img", "aria-label": kind.state }),
       element("span", { class: "kind" }, kind.name),
       element("span", { class: "rate" }, kind.rate >= 0.1 ? `${kind.rate.toFixed(1)}/s` : ""),
@@ -77,10 +77,7 @@ function showKinds() {
     );
     return element("li", {}, button, kind.state === "failing" ? element("p", { class: "reason" }, kind.reason) : null);
   });
-  const focused = document.activeElement?.closest("#kinds li");
-  const at = focused ? [...list.children].indexOf(focused) : -1;
-  list.replaceChildren(...rows);
-  if (at >= 0) list.children[at]?.querySelector("button")?.focus();
+  replaceKeepingFocus($("kinds"), rows);
   const select = $("kind-select");
   if (select.options.length !== state.kinds.length) {
     select.replaceChildren(...state.kinds.map((kind) => element("option", { value: kind.name }, kind.name)));
@@ -123,8 +120,9 @@ function choose(kind) {
 }
 
 async function loadTable() {
-  if (state.waiting || !state.kind) return;
-  state.waiting = true;
+  if (!state.kind) return;
+  if (state.waiting) return void (state.again = true);
+  [state.waiting, state.again] = [true, false];
   const asked = state.kind;
   try {
     const table = await fetchJson("/api/table", { kind: asked, namespace: $("namespace").value, filter: $("filter").value, offset: state.offset, limit: PAGE });
@@ -134,7 +132,8 @@ async function loadTable() {
     $("table-note").textContent = error.message;
   } finally {
     state.waiting = false;
-    if (asked !== state.kind) loadTable();
+    // Something has happened since: another kind, another moment, or a second has passed.
+    if (state.again) loadTable();
   }
 }
 
@@ -148,17 +147,16 @@ function showTable(table) {
   const rows = table.rows.map((row, number) => {
     const cells = columns.map((column) => {
       const text = column.index === row.age && row.created ? age(present.now() - row.created) : String(row.cells[column.index] ?? "");
-      return element("td", { class: column.type === "integer" ? "number" : "" }, text);
+      return element("td", { role: "cell", class: column.type === "integer" ? "number" : column.name === "Name" ? "name" : "", "data-label": column.name }, text);
     });
-    if (spread) cells.unshift(element("td", {}, row.namespace));
-    return element("tr", { tabindex: number === state.row ? "0" : "-1", onclick: () => openDetail(state.kind, row.namespace, row.name), onfocus: () => (state.row = number) }, ...cells);
+    if (spread) cells.unshift(element("td", { role: "cell", class: "namespace" }, row.namespace));
+    return element("tr", { role: "row", class: isOpen(row) ? "open" : "", tabindex: number === state.row ? "0" : "-1", onclick: () => openDetail(state.kind, row.namespace, row.name), onfocus: () => (state.row = number) }, ...cells);
   });
   const body = $("table").tBodies[0];
   const hadFocus = body.contains(document.activeElement);
   body.replaceChildren(...rows);
   if (hadFocus) rows[state.row]?.focus({ preventScroll: true });
-  const known = state.kinds.find((kind) => kind.name === state.kind);
-  $("table-note").textContent = table.failure ?? (!table.synced ? "loading…" : table.total ? "" : `no ${known?.name ?? "objects"} here`);
+  $("table-note").textContent = table.failure ?? (!table.synced ? "loading…" : table.total ? "" : `no ${state.kind}${narrowedBy()}`);
   const last = Math.min(state.offset + PAGE, table.total);
   $("page-note").textContent = table.total ? `${state.offset + 1}–${last} of ${table.total}` : "";
   $("page-back").disabled = state.offset === 0;
@@ -166,7 +164,25 @@ function showTable(table) {
   state.namespaces = new Set([...(state.namespaces ?? []), ...table.rows.map((row) => row.namespace).filter(Boolean)]);
 }
 
-const isWanted = (entry) => {
+const isOpen = (row) => state.detail?.kind === state.kind && state.detail.name === row.name && state.detail.namespace === row.namespace;
+
+// The choices that may have left something out, as the end of a sentence.
+const narrowedBy = () => ($("filter").value ? " match the filter" : $("namespace").value ? ` in ${$("namespace").value}` : "");
+
+// Kubernetes Events, metrics and heartbeats: most of what changes in a quiet cluster.
+const isBackground = (entry) => /^events(\.|$)|\.metrics\.k8s\.io$/.test(entry.stream.split(" ")[0]) || (entry.type === "MODIFIED" && !entry.changes?.length);
+
+// The changes to show. The button says how many background changes are left out.
+function wantedEntries(button) {
+  const matching = state.entries.filter(matchesFilter);
+  const wanted = matching.filter((entry) => !isBackground(entry));
+  const background = matching.length - wanted.length;
+  button.hidden = background === 0;
+  button.textContent = `${state.showsBackground ? "Hide" : "Show"} ${background} Events and heartbeats`;
+  return state.showsBackground ? matching : wanted;
+}
+
+const matchesFilter = (entry) => {
   const namespace = $("namespace").value;
   const filter = $("filter").value.toLowerCase();
   if (namespace && entry.namespace !== namespace) return false;
@@ -177,7 +193,7 @@ const isWanted = (entry) => {
 
 function logLine(entry) {
   const what = entry.name
-    ? element("button", { type: "button", class: "link", onclick: () => openDetail(entry.stream, entry.namespace, entry.name, true) }, `${entry.stream} ${fullName(entry)}`)
+    ? element("button", { type: "button", class: "link", "data-id": entry.sequence, onclick: () => openDetail(entry.stream, entry.namespace, entry.name, true) }, `${entry.stream} ${fullName(entry)}`)
     : element("span", {}, `${entry.stream}: ${entry.reason}`);
   return element(
     "li",
@@ -188,43 +204,62 @@ function logLine(entry) {
     " ",
     what,
     entry.who ? element("span", { class: "dim" }, ` by ${entry.who}`) : null,
-    entry.inferred ? element("span", { class: "dim" }, " (found by comparison; final state unknown)") : null,
+    entry.inferred ? element("span", { class: "dim" }, " (found by a new list; final state unknown)") : null,
     entry.type === "MODIFIED" ? changes(entry) : null,
   );
 }
 
 function showLog() {
-  const wanted = state.entries.filter(isWanted);
+  const wanted = wantedEntries($("log-background"));
   const shown = wanted.slice(-SHOWN_ENTRIES).reverse();
-  $("log").replaceChildren(...shown.map(logLine));
-  const parts = [`${wanted.length} changes`];
+  replaceKeepingFocus($("log"), shown.map(logLine));
+  const parts = [`${wanted.length} changes${narrowedBy()}`];
   if (shown.length < wanted.length) parts.push(`the newest ${shown.length} are shown`);
-  if (state.missed) parts.push(`${state.missed} were too many to keep`);
-  $("log-note").textContent = wanted.length ? parts.join(", ") : "nothing has changed since this page was opened";
+  if (state.missed) parts.push(`${state.missed} older ones were dropped`);
+  $("log-note").textContent = wanted.length ? parts.join(", ") : `no changes${narrowedBy()} yet`;
+}
+
+const showTimeline = () => timeline.show(wantedEntries($("timeline-background")));
+
+function toggleBackground() {
+  state.showsBackground = !state.showsBackground;
+  show(true);
 }
 
 function branch(node) {
-  const button = element("button", { type: "button", class: "link", onclick: () => openDetail(node.stream, node.namespace, node.name) }, `${node.kind} ${node.name}`);
-  if (!node.children.length) return element("li", {}, button);
-  return element("li", {}, element("details", { open: "" }, element("summary", {}, button, element("span", { class: "dim" }, ` ${node.children.length}`)), element("ul", {}, ...node.children.map(branch))));
+  const id = `${node.stream} ${fullName(node)}`;
+  const button = element("button", { type: "button", class: "link", "data-id": id, onclick: () => openDetail(node.stream, node.namespace, node.name) }, `${node.kind} ${node.name}`);
+  if (!node.children.length) return element("li", { class: "leaf" }, button);
+  const remember = (event) => state.closedBranches[event.target.open ? "delete" : "add"](id);
+  return element("li", {}, element("details", { open: state.closedBranches.has(id) ? null : "", ontoggle: remember }, element("summary", {}, button, element("span", { class: "dim" }, ` ${node.children.length}`)), element("ul", {}, ...node.children.map(branch))));
 }
 
 async function loadOwners() {
-  const forest = await fetchJson("/api/tree", { namespace: $("namespace").value });
+  try {
+    showOwners(await fetchJson("/api/tree", { namespace: $("namespace").value }));
+  } catch (error) {
+    $("owners-note").textContent = error.message;
+  }
+}
+
+function showOwners(forest) {
   const filter = $("filter").value.toLowerCase();
   const has = (node) => `${node.kind} ${node.name}`.toLowerCase().includes(filter) || node.children.some(has);
   const roots = forest.roots.filter(has);
   const spaces = Map.groupBy ? Map.groupBy(roots, (root) => root.namespace) : roots.reduce((map, root) => map.set(root.namespace, [...(map.get(root.namespace) ?? []), root]), new Map());
-  $("forest").replaceChildren(...[...spaces].map(([namespace, trees]) => element("section", {}, element("h3", {}, namespace || "cluster"), element("ul", { class: "tree" }, ...trees.map(branch)))));
-  $("owners-note").textContent = roots.length ? (forest.left_out ? `${forest.left_out} objects did not fit` : "") : "no object here owns another";
+  replaceKeepingFocus($("forest"), [...spaces].map(([namespace, trees]) => element("section", {}, element("h3", {}, namespace || "cluster"), element("ul", { class: "tree" }, ...trees.map(branch)))));
+  const note = forest.left_out ? `${forest.left_out} more objects are not shown` : "";
+  $("owners-note").textContent = roots.length ? note : `no owners or owned objects${narrowedBy()}`;
 }
 
 async function openDetail(stream, namespace, name, withHistory = false) {
   if (writes.isEditing) writes.leave();
+  if (!state.detail) state.opener = document.activeElement;
   state.detail = { kind: stream, namespace: namespace ?? "", name };
   $("detail").hidden = false;
   $("detail-title").textContent = `${stream} ${fullName({ namespace, name })}`;
   showHistory(withHistory);
+  loadTable();
   await refreshDetail();
   $("detail-close").focus();
 }
@@ -233,9 +268,9 @@ async function refreshDetail() {
   try {
     const found = await fetchJson("/api/object", state.detail);
     writes.show(found);
-    $("yaml").textContent = found.yaml ?? "This object is gone. Its history is kept while it is recent.";
-    $("history").replaceChildren(...found.history.reverse().map(logLine));
-    if (!found.history.length) $("history").append(element("li", {}, "It has not changed since watchkeeper began to look."));
+    $("yaml").textContent = found.yaml ?? "This object was deleted. Its recent changes are in the history.";
+    replaceKeepingFocus($("history"), found.history.reverse().map(logLine));
+    if (!found.history.length) $("history").append(element("li", {}, "No changes since watchkeeper started to watch."));
   } catch (error) {
     writes.show(null);
     $("history").replaceChildren();
@@ -255,7 +290,9 @@ function closeDetail() {
   if (writes.isEditing) writes.leave();
   $("detail").hidden = true;
   state.detail = null;
-  $("table").tBodies[0].rows[state.row]?.focus();
+  // Lists are built anew when something changes: what opened the object may be gone.
+  const row = state.tab === "objects" ? $("table").tBodies[0].rows[state.row] : null;
+  (row ?? (state.opener?.isConnected ? state.opener : $(`tab-${state.tab}`))).focus();
 }
 
 function openTab(name) {
@@ -271,7 +308,7 @@ function openTab(name) {
 function pause() {
   state.paused = !state.paused;
   $("pause").setAttribute("aria-pressed", String(state.paused));
-  $("pause").textContent = state.paused ? "Go on" : "Pause";
+  $("pause").textContent = state.paused ? "Resume" : "Pause";
   timeline.go(state.paused ? present.now() - 1 : null);
   if (!state.paused) show(true);
   status();
@@ -303,7 +340,11 @@ const KEYS = {
   ArrowUp: () => moveRow(-1),
   "[": () => moveKind(-1),
   "]": () => moveKind(1),
-  p: pause,
+  p: () => !moment.isShown && pause(),
+  "+": () => timeline.zoom(0.5),
+  "-": () => timeline.zoom(2),
+  ArrowLeft: () => state.tab === "timeline" && timeline.move(-0.5),
+  ArrowRight: () => state.tab === "timeline" && timeline.move(0.5),
   "<": () => moment.isShown && moment.go({ step: -1 }),
   ">": () => moment.isShown && moment.go({ step: 1 }),
   "?": () => $("keys").showModal(),
@@ -321,7 +362,7 @@ document.addEventListener("keydown", (event) => {
     return $(`tab-${next}`).focus();
   }
   if (event.key === "Enter" && event.target.matches("tbody tr")) return event.target.click();
-  if (event.key.startsWith("Arrow") && event.target.closest("#yaml, #history, #log, #forest, #lanes")) return;
+  if (event.key.startsWith("Arrow") && event.target.closest("#yaml, #history, #log, #forest")) return;
   const act = KEYS[event.key];
   if (act) {
     event.preventDefault();
@@ -333,6 +374,7 @@ for (const name of TABS) $(`tab-${name}`).onclick = () => openTab(name);
 $("pause").onclick = pause;
 $("help").onclick = KEYS["?"];
 $("detail-close").onclick = closeDetail;
+for (const id of ["log-background", "timeline-background"]) $(id).onclick = toggleBackground;
 $("show-yaml").onclick = () => showHistory(false);
 $("show-history").onclick = () => showHistory(true);
 $("page-back").onclick = () => turn(-1);

@@ -1,8 +1,8 @@
-// Small helpers. Text is always set as text: nothing the cluster says becomes markup.
+// Building elements. Text is always set as text: nothing from the cluster becomes markup.
 
 export const $ = (id) => document.getElementById(id);
 
-// The time that the page is about: now, or the moment of a recording that is shown.
+// The current time: the machine's, or the moment of a recording that is shown.
 export const present = { now: () => Date.now() };
 
 export function element(name, attributes = {}, ...children) {
@@ -28,7 +28,14 @@ export function svg(name, attributes = {}, ...children) {
   return made;
 }
 
-// As kubectl prints ages: two units at most.
+// Replaces the children of a list. The focus stays on the control with the same `data-id`.
+export function replaceKeepingFocus(list, children) {
+  const id = list.contains(document.activeElement) ? document.activeElement.dataset.id : undefined;
+  list.replaceChildren(...children);
+  if (id !== undefined) list.querySelector(`[data-id="${CSS.escape(id)}"]`)?.focus({ preventScroll: true });
+}
+
+// An age as kubectl prints it: two units at most.
 export function age(milliseconds) {
   const seconds = Math.max(0, Math.floor(milliseconds / 1000));
   if (seconds < 120) return `${seconds}s`;
@@ -41,7 +48,8 @@ export function age(milliseconds) {
   const days = Math.floor(hours / 24);
   if (hours < 192) return hours % 24 ? `${days}d${hours % 24}h` : `${days}d`;
   if (days < 730) return `${days}d`;
-  return `${Math.floor(days / 365)}y`;
+  const years = Math.floor(days / 365);
+  return years < 8 && days % 365 ? `${years}y${days % 365}d` : `${years}y`;
 }
 
 export function clock(milliseconds) {
@@ -63,7 +71,7 @@ export function changes(entry) {
         element("code", {}, change.path),
         " ",
         change.old === null ? element("ins", {}, `+ ${change.new}`) : null,
-        change.new === null ? element("del", {}, `− ${change.old}`) : null,
+        change.new === null ? element("del", { class: "removed" }, `− ${change.old}`) : null,
         change.old !== null && change.new !== null ? element("del", {}, change.old) : null,
         change.old !== null && change.new !== null ? " → " : null,
         change.old !== null && change.new !== null ? element("ins", {}, change.new) : null,
@@ -71,6 +79,6 @@ export function changes(entry) {
     );
   }
   if (entry.more) list.append(element("li", { class: "dim" }, `and ${entry.more} more fields`));
-  if (entry.folded) list.append(element("li", { class: "dim" }, `${entry.folded} more: versions, heartbeats`));
+  if (entry.folded) list.append(element("li", { class: "dim" }, `${entry.folded} more: versions, managed fields, heartbeats`));
   return list;
 }

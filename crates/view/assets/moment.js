@@ -1,11 +1,12 @@
-// The moment of a recording that is shown, and the way to another one.
+// The moment of a recording that is shown, and the controls that go to another one.
 
 import { $, present, clock } from "./dom.js";
 
-// Where the page is in time. The present is the machine's, unless a recording is shown.
+// Hidden for a live cluster. For a recording it also sets the page's current time.
 export class MomentBar {
-  constructor(send) {
-    this.send = send;
+  // `send` posts; `moved` is called when the server is at another moment.
+  constructor(send, moved) {
+    [this.send, this.moved] = [send, moved];
     this.span = null;
     this.going = false;
     $("moment-slider").oninput = (event) => this.label(Number(event.target.value));
@@ -22,12 +23,13 @@ export class MomentBar {
     return this.span !== null;
   }
 
-  // Takes in what the server says; null for a live cluster.
+  // Shows the moment that the server reports; null for a live cluster.
   show(span) {
     if (!span) return;
     this.span = span;
     present.now = () => this.span.at;
     $("moment").hidden = false;
+    document.body.classList.add("recorded");
     const slider = $("moment-slider");
     [slider.min, slider.max] = [span.from, span.to];
     if (document.activeElement !== slider || !this.going) slider.value = span.at;
@@ -47,6 +49,7 @@ export class MomentBar {
     this.going = true;
     try {
       this.show(await this.send("/api/go", where));
+      this.moved();
       $("moment-error").textContent = "";
     } catch (error) {
       $("moment-error").textContent = error.message;

@@ -1,4 +1,4 @@
-// Deleting, scaling and editing the open object, where the page was started for that.
+// Deleting, scaling and editing the open object, if the page was started with --allow-writes.
 
 import { $ } from "./dom.js";
 
@@ -18,7 +18,7 @@ export class Writes {
     $("confirm").addEventListener("close", () => this.answered());
   }
 
-  // The controls that fit the object.
+  // Shows the controls that the object supports.
   show(found) {
     if (!isAllowed) return;
     this.found = found;
@@ -35,7 +35,9 @@ export class Writes {
     this.editing = this.found.yaml;
     $("editor").value = this.editing;
     this.toggle(true);
+    $("editor").setSelectionRange(0, 0);
     $("editor").focus();
+    $("editor").scrollTop = 0;
   }
 
   leave() {

@@ -34,16 +34,43 @@ await check("a change shows its fields and who made it", async () => {
   await picture("changes");
 });
 
+await check("Events and heartbeats are shown if asked for", async () => {
+  const events = page.locator("#log > li", { hasText: "events shop/web" });
+  assert.equal(await events.count(), 0);
+  await page.locator("#log-background").click();
+  await events.first().waitFor();
+  await page.locator("#log-background", { hasText: "Hide" }).click();
+  await events.first().waitFor({ state: "detached" });
+});
+
+await check("the focus stays on a change while others arrive", async () => {
+  const link = page.locator("#log > li button").first();
+  await link.focus();
+  const focused = await link.innerText();
+  run("annotate", "deployment/web", "-n", "shop", "focus=kept");
+  await page.locator("#log > li", { hasText: "focus" }).first().waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.innerText), focused);
+});
+
 await check("the timeline has a lane per object", async () => {
   await page.keyboard.press("3");
   await page.locator("#lanes svg .mark.ADDED").first().waitFor();
-  await page.locator("#zoom-out").click();
+  const span = await text("#timeline-note");
+  await page.keyboard.press("+");
+  await page.waitForFunction((before) => document.getElementById("timeline-note").innerText.slice(0, 8) !== before, span.slice(0, 8));
   await picture("timeline");
 });
 
 await check("owners are trees", async () => {
   await page.keyboard.press("4");
   await page.locator("#forest details details li", { hasText: "Pod web-" }).first().waitFor();
+  // A closed branch stays closed when something changes.
+  const branch = page.locator("#forest details", { hasText: "Deployment web" }).first();
+  await branch.locator("summary").first().click({ position: { x: 3, y: 8 } });
+  run("annotate", "deployment/web", "-n", "shop", "branch=closed");
+  await page.waitForResponse((answer) => answer.url().includes("/api/tree"));
+  assert.equal(await branch.getAttribute("open"), null);
+  await branch.locator("summary").first().click({ position: { x: 3, y: 8 } });
   await picture("owners");
 });
 
@@ -83,6 +110,10 @@ await check("dark, and a phone's width without scrolling sideways", async () => 
   await page.setViewportSize({ width: 390, height: 800 });
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= 390));
   await picture("phone");
+  await page.keyboard.press("3");
+  await page.waitForFunction(() => document.querySelector("#lanes svg")?.clientWidth <= 390);
+  await picture("phone-timeline");
+  await page.keyboard.press("1");
 });
 
 await check("nothing from the cluster becomes markup", async () => {
