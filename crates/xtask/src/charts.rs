@@ -18,18 +18,20 @@ const PAGE: &str = "crates/bench/README.md";
 const PICTURES: &str = "docs/pictures";
 
 const WIDTH: f64 = 760.0;
-/// Where bars begin; names stand before.
-const LEFT: f64 = 110.0;
+/// Space around everything.
+const MARGIN: f64 = 16.0;
+/// Upper bound on the width of a character of a bar's name.
+const CHARACTER: f64 = 7.7;
 /// Room for the cell behind the longest bar.
 const RIGHT: f64 = 150.0;
 const BAR: f64 = 16.0;
 const STEP: f64 = 21.0;
 
-/// Readable on a light and on a dark page.
-const STYLE: &str = "text{font:13px system-ui,sans-serif;fill:#17232b}.title{font-size:16px;font-weight:600}\
-.row{font-weight:600}.dim{fill:#5a6a74}.c0{fill:#14607f}.c1{fill:#c2812b}.c2{fill:#8a8f98}.c3{fill:#b7bcc4}\
-@media(prefers-color-scheme:dark){text{fill:#e3ebf0}.dim{fill:#9fb0ba}.c0{fill:#6cc3e6}.c1{fill:#e3b341}.c2{fill:#8b98a3}\
-.c3{fill:#63707b}}";
+/// With a background of its own: the page around it may be light while the reader's system is dark, or the other way.
+const STYLE: &str = "text{font:13px system-ui,sans-serif;fill:#17232b}.back{fill:#fbfcfd;stroke:#d5dde2}\
+.title{font-size:16px;font-weight:600}.row{font-weight:600}.dim{fill:#5a6a74}.c0{fill:#14607f}.c1{fill:#c2812b}\
+.c2{fill:#8a8f98}.c3{fill:#b7bcc4}@media(prefers-color-scheme:dark){text{fill:#e3ebf0}.back{fill:#10171b;stroke:#2c3a43}\
+.dim{fill:#9fb0ba}.c0{fill:#6cc3e6}.c1{fill:#e3b341}.c2{fill:#8b98a3}.c3{fill:#63707b}}";
 
 /// A chart and the file it belongs into.
 struct Chart {
@@ -158,43 +160,54 @@ fn number(cell: &str) -> Option<f64> {
 impl Chart {
     fn svg(&self) -> String {
         let bars: usize = self.groups.iter().map(|group| group.bars.len()).sum();
-        let height = 44.0 + self.groups.len() as f64 * 32.0 + bars as f64 * STEP;
+        let height = 60.0 + self.groups.len() as f64 * 32.0 + bars as f64 * STEP;
         let mut out = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
              height=\"{height}\" role=\"img\" aria-label=\"{title}\">\n<style>{STYLE}</style>\n\
-             <text x=\"0\" y=\"20\" class=\"title\">{title}</text>\n",
+             <rect x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"8\" class=\"back\"/>\n\
+             <text x=\"{MARGIN}\" y=\"32\" class=\"title\">{title}</text>\n",
+            WIDTH - 1.0,
+            height - 1.0,
             title = escape(&self.title),
         );
-        let mut y = 34.0;
+        let mut y = 46.0;
+        let left = self.left();
         for group in &self.groups {
-            y = group.draw(&mut out, y);
+            y = group.draw(&mut out, y, left);
         }
         out.push_str("</svg>\n");
         out
+    }
+
+    /// Where bars begin; their names stand before.
+    fn left(&self) -> f64 {
+        let bars = self.groups.iter().flat_map(|group| &group.bars);
+        let longest = bars.map(|bar| bar.name.chars().count()).max().unwrap_or(0);
+        (MARGIN + longest as f64 * CHARACTER + 8.0).round()
     }
 }
 
 impl Group {
     /// Draws the group at a height; returns where the next one begins.
-    fn draw(&self, out: &mut String, mut y: f64) -> f64 {
+    fn draw(&self, out: &mut String, mut y: f64, left: f64) -> f64 {
         let _ = writeln!(
             out,
-            "<text x=\"0\" y=\"{}\" class=\"row\">{}</text>",
+            "<text x=\"{MARGIN}\" y=\"{}\" class=\"row\">{}</text>",
             y + 18.0,
             escape(&self.name)
         );
         y += 26.0;
         for (index, bar) in self.bars.iter().enumerate() {
-            let length = (bar.value / self.longest.max(f64::MIN_POSITIVE) * (WIDTH - LEFT - RIGHT)).max(1.0);
+            let length = (bar.value / self.longest.max(f64::MIN_POSITIVE) * (WIDTH - left - RIGHT)).max(1.0);
             let _ = writeln!(
                 out,
                 "<text x=\"{}\" y=\"{}\" text-anchor=\"end\" class=\"dim\">{}</text>\
-                 <rect x=\"{LEFT}\" y=\"{y}\" width=\"{length:.1}\" height=\"{BAR}\" rx=\"2\" class=\"c{index}\"/>\
+                 <rect x=\"{left}\" y=\"{y}\" width=\"{length:.1}\" height=\"{BAR}\" rx=\"2\" class=\"c{index}\"/>\
                  <text x=\"{:.1}\" y=\"{}\">{}</text>",
-                LEFT - 8.0,
+                left - 8.0,
                 y + 13.0,
                 escape(&bar.name),
-                LEFT + length + 6.0,
+                left + length + 6.0,
                 y + 13.0,
                 escape(&bar.cell),
             );
