@@ -44,6 +44,7 @@ use clap::Subcommand;
 use crate::arguments::Arguments;
 use crate::cluster::Cluster;
 use crate::failure::Failure;
+use crate::one_thread::on_one_pausing_thread;
 use crate::output::Output;
 use crate::session::Session;
 
@@ -129,7 +130,13 @@ pub(crate) async fn run(arguments: Arguments, session: &mut Session) -> Result<(
             Box::pin(ui::run_recorded(&ui, &file, session)).await
         }
         Command::Ui(ui) => Box::pin(ui::run(ui, &cluster(session)?, session)).await,
-        Command::Record(record) => Box::pin(record::run(*record, &cluster(session)?, session)).await,
+        // A client that is given belongs to the runtime of the caller.
+        Command::Record(record) if session.client.is_some() => {
+            Box::pin(record::run(*record, &cluster(session)?, session)).await
+        }
+        Command::Record(record) => on_one_pausing_thread(record::PAUSE, || async {
+            record::run(*record, &cluster(session)?, session).await
+        }),
         Command::Replay(asked) => Box::pin(replay::run(asked, typed.kubeconfig, session)).await,
         Command::History(asked) => match asked.recording()? {
             Some(file) => history::run_recorded(&asked, &file, typed.namespace.as_deref(), session),

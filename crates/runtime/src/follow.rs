@@ -30,6 +30,7 @@
 //! ```
 
 mod ledger;
+mod woken;
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -43,6 +44,7 @@ use watchkeeper_meta::{ObjectKey, ResourceVersion};
 use watchkeeper_wire::Object;
 
 use self::ledger::Ledger;
+use self::woken::{Bell, Woken};
 use crate::position::{Held, Position, PositionError, StreamPosition};
 use crate::reflector::ObjectSource;
 use crate::watcher::{Config, Event, Failure, Watcher};
@@ -64,6 +66,7 @@ pub struct Follow {
     handling: Option<Told>,
     saved: Option<Instant>,
     turn: usize,
+    bell: Arc<Bell>,
     /// True if the caller waits for the next event: the one before counts as handled.
     asked: bool,
     quiet: Quiet,
@@ -98,8 +101,9 @@ impl Quiet {
 #[derive(Debug)]
 struct Stream {
     name: Arc<str>,
-    /// `None` once the stream was removed.
+    /// `None` once the stream has ended or was removed.
     watcher: Option<Watcher<ObjectSource>>,
+    woken: Arc<Woken>,
     ledger: Ledger,
 }
 
@@ -206,6 +210,7 @@ impl Follow {
             handling: None,
             saved: None,
             turn: 0,
+            bell: Arc::default(),
             asked: false,
             quiet: Quiet::No,
         }
@@ -221,6 +226,7 @@ impl Follow {
         self.streams.push(Stream {
             name: name.into(),
             watcher: Some(watcher),
+            woken: Woken::new(&self.bell),
             ledger: Ledger::default(),
         });
     }
@@ -366,24 +372,41 @@ impl Follow {
         self.position.save()
     }
 
+    /// Polls the streams that were woken, in turns.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Received>> {
+        self.bell.register(context.waker());
         let count = self.streams.len();
-        let mut waiting = false;
         for step in 0..count {
             let at = (self.turn + step) % count;
-            let Some(watcher) = &mut self.streams[at].watcher else {
-                continue;
-            };
-            match watcher.poll_next_event(context) {
-                Poll::Ready(Some(what)) => {
-                    self.turn = (at + 1) % count;
-                    return Poll::Ready(Some((at, what)));
-                }
-                Poll::Ready(None) => {}
-                Poll::Pending => waiting = true,
+            if let Poll::Ready(Some(what)) = self.streams[at].poll() {
+                self.turn = (at + 1) % count;
+                return Poll::Ready(Some((at, what)));
             }
         }
-        if waiting { Poll::Pending } else { Poll::Ready(None) }
+        match self.streams.iter().any(|stream| stream.watcher.is_some()) {
+            true => Poll::Pending,
+            false => Poll::Ready(None),
+        }
+    }
+}
+
+impl Stream {
+    /// Pending if it was not woken since it was last pending.
+    fn poll(&mut self) -> Poll<Option<Result<Event<Object>, Failure>>> {
+        let Some(watcher) = &mut self.watcher else {
+            return Poll::Ready(None);
+        };
+        if !self.woken.take() {
+            return Poll::Pending;
+        }
+        let waker = self.woken.clone().into();
+        let polled = watcher.poll_next_event(&mut Context::from_waker(&waker));
+        match polled {
+            Poll::Ready(Some(_)) => self.woken.set(),
+            Poll::Ready(None) => self.watcher = None,
+            Poll::Pending => {}
+        }
+        polled
     }
 }
 

@@ -1,4 +1,4 @@
-//! `record`: what a cluster tells, written into a file that `replay`, `history`, `diff`, `bisect` and `get --at` read.
+//! `record`: writes lists and watch events into a file that `replay`, `history`, `diff`, `bisect` and `get --at` read.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +13,9 @@ use crate::selection::{Selectors, select};
 use crate::session::Session;
 use crate::stop;
 
+/// Events are read at most this often. Their recorded times are later than the events by no more.
+pub(crate) const PAUSE: Duration = Duration::from_millis(5);
+
 /// Record what happens in a cluster into a file
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -22,8 +25,8 @@ use crate::stop;
   watchkeeper record --redact 'spec.containers[*].env[*].value'
   watchkeeper record --rotate-age 1h --keep 24          the last day, hour by hour
 
-The same command with the same file goes on where the file ends. What happened in between is in the file, or a gap is:
-the server no longer remembered it. Kinds that come and go are followed.
+The same command with the same file continues where the file ends. Changes made in between are
+recorded, or a gap if the server no longer has them. Kinds that are added later are recorded too.
 
 Read it with `watchkeeper replay`, `history`, `diff`, `bisect` and `get --recording`.")]
 pub(crate) struct Record {
