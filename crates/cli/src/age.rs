@@ -1,11 +1,11 @@
 //! How long ago something in an object happened.
 
-use watchkeeper_meta::Time;
+use watchkeeper_meta::{Time, human_duration};
 
 /// The age of a time that stands in an object; `<unknown>` if none does.
 pub(crate) fn since(time: Option<Time>, now: Time) -> String {
     match time {
-        Some(time) => watchkeeper_view::age::human(now.seconds - time.seconds),
+        Some(time) => human_duration(now.seconds - time.seconds),
         None => "<unknown>".to_owned(),
     }
 }

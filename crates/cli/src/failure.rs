@@ -5,7 +5,7 @@ use std::io;
 
 use watchkeeper_client::discovery::MapError;
 use watchkeeper_client::{ConfigError, Error, ErrorKind};
-use watchkeeper_meta::Status;
+use watchkeeper_meta::{Status, error_chain};
 
 /// The exit code of a command that could not come to a verdict, if 1 is a verdict.
 pub(crate) const USAGE: u8 = 2;
@@ -150,7 +150,7 @@ fn words(error: &Error, doing: Option<&str>) -> String {
     let prefix = doing.map(|doing| format!("{doing}: ")).unwrap_or_default();
     match error.kind() {
         ErrorKind::Request(reason) => format!("error: {prefix}{reason}"),
-        _ => format!("error: {prefix}{:#}", CausedBy(error)),
+        _ => format!("error: {prefix}{}", error_chain(error)),
     }
 }
 
@@ -185,20 +185,5 @@ fn invalid_words(status: &Status) -> String {
         [] => subject,
         [fault] => format!("{subject}: {fault}"),
         faults => format!("{subject}: \n* {}", faults.join("\n* ")),
-    }
-}
-
-/// An error and its causes on one line.
-struct CausedBy<'a>(&'a dyn std::error::Error);
-
-impl fmt::Display for CausedBy<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut source = self.0.source();
-        while let Some(cause) = source {
-            write!(f, ": {cause}")?;
-            source = cause.source();
-        }
-        Ok(())
     }
 }

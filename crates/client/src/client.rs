@@ -16,10 +16,11 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper_util::rt::TokioIo;
+use watchkeeper_meta::error_chain;
 
 use crate::auth::Auth;
 use crate::config::{Config, ConfigError, Credentials};
-use crate::error::{Error, ErrorKind, chain};
+use crate::error::{Error, ErrorKind};
 use crate::learnt::Learnt;
 use crate::metrics::RequestMetrics;
 use crate::rate_limit::{Bucket, RateLimit};
@@ -271,7 +272,7 @@ impl Client {
             return Err(call.error(ErrorKind::Upgrade(format!("it answered {}", response.status()))));
         }
         let upgraded = hyper::upgrade::on(&mut response).await;
-        let upgraded = upgraded.map_err(|error| call.error(ErrorKind::Upgrade(chain(&error))))?;
+        let upgraded = upgraded.map_err(|error| call.error(ErrorKind::Upgrade(error_chain(&error))))?;
         Ok(response.map(|_| Box::new(TokioIo::new(upgraded)) as Box<dyn Io>))
     }
 }

@@ -248,15 +248,3 @@ impl StdError for Error {
         self.0.kind.source()
     }
 }
-
-/// An error and its sources on one line.
-pub(crate) fn chain(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
-}

@@ -17,8 +17,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
 use tokio::time::Instant;
+use watchkeeper_meta::error_chain;
 
-use crate::error::chain;
 use crate::transport::{Body, Obtained, Opening, TransportError};
 
 /// The limit of a "whole" body: lists are shown, endless watches do not fill the memory.
@@ -77,7 +77,7 @@ impl Trace {
                 6,
                 "{} failed in {milliseconds} milliseconds: {}",
                 self.line,
-                chain(error)
+                error_chain(error)
             );
         }
     }

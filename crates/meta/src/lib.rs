@@ -19,7 +19,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod age;
 mod api_resource;
+mod error_chain;
 mod event;
 mod field_error;
 mod field_selector;
@@ -39,7 +41,9 @@ mod status;
 mod time;
 pub mod validation;
 
+pub use age::human_duration;
 pub use api_resource::{ApiResource, ApiSubresource};
+pub use error_chain::error_chain;
 pub use event::WatchEventKind;
 pub use field_error::{
     BadValue, FieldError, FieldErrorKind, FieldErrors, FieldPath, MAX_FIELD_ERROR_BYTES, MAX_FIELD_ERRORS,

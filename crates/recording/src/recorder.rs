@@ -25,7 +25,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use watchkeeper_client::discovery::Discovery;
 use watchkeeper_client::{Client, Error};
-use watchkeeper_meta::{FieldSelector, LabelSelector, Resource, Scope, Time};
+use watchkeeper_meta::{FieldSelector, LabelSelector, Resource, Scope, Time, error_chain};
 use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::follow::{Follow, FollowEvent, Followed, Gone};
 use watchkeeper_runtime::position::PositionError;
@@ -235,7 +235,7 @@ impl Recorder {
         let event = match what {
             Ok(event) => event,
             Err(failure) => {
-                let reason = with_causes(&failure);
+                let reason = error_chain(&failure);
                 let before = self.failing.insert(stream.clone(), reason.clone());
                 if before.as_ref() != Some(&reason) {
                     self.writer.fail(now(), &stream, &reason)?;
@@ -402,15 +402,4 @@ fn discovery_failed(error: Error) -> RecordError {
 
 fn now() -> Time {
     watchkeeper_clock::now().into()
-}
-
-/// An error and its causes on one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
 }

@@ -11,10 +11,10 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use watchkeeper_client::{Client, DiscoveryClient, DiscoveryOptions, Error};
-use watchkeeper_meta::{FieldSelector, LabelSelector, Resource, Scope};
+use watchkeeper_meta::{FieldSelector, LabelSelector, Resource, Scope, error_chain};
 use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::follow::{Follow, Followed};
-use watchkeeper_runtime::watcher::{Config, Failure};
+use watchkeeper_runtime::watcher::Config;
 
 use crate::board::Board;
 
@@ -152,8 +152,8 @@ impl Feed {
         self.live.update(|board| match &followed.what {
             Ok(event) => board.note(number, event, now()),
             // An undecodable object does not stop the stream.
-            Err(failure) if failure.unread().is_some() => board.remark(number, &text(failure), now()),
-            Err(failure) => board.fail(number, &text(failure), now()),
+            Err(failure) if failure.unread().is_some() => board.remark(number, &error_chain(failure), now()),
+            Err(failure) => board.fail(number, &error_chain(failure), now()),
         });
     }
 
@@ -227,17 +227,6 @@ fn stream_name(resource: &Resource) -> Arc<str> {
         .group_resource()
         .to_string()
         .into()
-}
-
-/// The error with its causes.
-fn text(failure: &Failure) -> String {
-    let mut text = failure.to_string();
-    let mut cause = std::error::Error::source(failure);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// The wall clock, which a test can control.

@@ -15,7 +15,6 @@
 //!
 //! Nothing here writes to the cluster, except a user on a page with [`web::PageOptions::allow_writes`].
 
-pub mod age;
 pub mod board;
 pub mod feed;
 mod rate;

@@ -21,14 +21,12 @@ use tokio::time::Instant;
 use watchkeeper_client::{Body, BodyError, Client, DynamicApi, Error, SendOptions};
 use watchkeeper_meta::{
     CollectionRequests, ListMeta, ListOptions, ObjectKey, Resource, ResourceVersion, ResourceVersionMatch,
-    Status, WatchEventKind, WatchOptions, accept,
+    Status, WatchEventKind, WatchOptions, accept, human_duration,
 };
 use watchkeeper_runtime::watcher::{
     Answer, Config, Event, Failure, Input, ListRequest, Opening, Source, Versioned, WatchRequest, Watcher,
 };
 use watchkeeper_wire::{Encoding, WatchSplitter};
-
-use crate::age::human;
 
 /// The largest size of a page; 500 large objects stay far below.
 const MAX_PAGE: usize = 64 << 20;
@@ -85,7 +83,9 @@ impl Row {
     pub fn texts(&self, columns: &[Column], now: Timestamp) -> Vec<String> {
         let cells: Vec<Value> = serde_json::from_str(self.cells.get()).unwrap_or_default();
         let text = |(index, column): (usize, &Column)| match (self.created, cells.get(index)) {
-            (Some(created), _) if column.name == "Age" => human(now.as_second() - created.as_second()),
+            (Some(created), _) if column.name == "Age" => {
+                human_duration(now.as_second() - created.as_second())
+            }
             (_, None | Some(Value::Null)) => String::new(),
             (_, Some(Value::String(text))) => text.clone(),
             (_, Some(other)) => other.to_string(),

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use jiff::Timestamp;
 use tokio::time::{Instant, timeout, timeout_at};
-use watchkeeper_meta::{GroupResource, Status};
+use watchkeeper_meta::{GroupResource, Status, error_chain};
 
 use super::{Inner, SendOptions};
 use crate::auth::Proof;
 use crate::dynamic::{encoding, read_status};
-use crate::error::{Error, ErrorKind, chain};
+use crate::error::{Error, ErrorKind};
 use crate::metrics::Series;
 use crate::retry::{self, MAX_RETRIES};
 use crate::trace::Trace;
@@ -144,7 +144,7 @@ impl<'a> Call<'a> {
                 return Err(error.after(self.previous.take()));
             };
             retries += 1;
-            let text = chain(&error);
+            let text = error_chain(&error);
             tracing::debug!(error = %text, ?wait, "retrying");
             self.previous = Some(text);
             tokio::time::sleep(wait).await;

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use futures_util::StreamExt;
 use futures_util::stream;
 use serde::Deserialize;
-use watchkeeper_meta::{GroupVersion, Resource, Scope, accept};
+use watchkeeper_meta::{GroupVersion, Resource, Scope, accept, error_chain};
 
 use super::{
     ApiGroup, ApiResource, ApiSubresource, ApiVersion, Discovery, DiscoveryFailure, Document, Fetched, fetch,
 };
 use crate::client::Client;
-use crate::error::{Error, chain};
+use crate::error::Error;
 use crate::nulls::null_is_default;
 
 /// The number of concurrent requests: enough to hide the round trips, few enough for the server.
@@ -136,7 +136,7 @@ async fn add(client: &Client, mut groups: Vec<Group>, into: &mut Discovery) {
                 break;
             };
             let resources = found.unwrap_or_else(|error| {
-                let reason = chain(&error);
+                let reason = error_chain(&error);
                 into.failures.push(DiscoveryFailure {
                     group_version: version.clone(),
                     reason,

@@ -16,12 +16,12 @@ use h2::{Ping, PingPong, RecvStream};
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use tokio::time::{sleep, timeout};
+use watchkeeper_meta::error_chain;
 
 use super::connector::Io;
 use super::pool::Failure;
 use super::read_turns::ReadTurns;
 use super::{BoxError, tls_refusal};
-use crate::error::chain;
 
 /// The number of streams per connection, as kube-apiserver allows by default. A lower limit of the server is
 /// respected.
@@ -244,7 +244,7 @@ impl Frames {
 }
 
 fn ended_by(error: &h2::Error) -> Ended {
-    tracing::debug!(error = %chain(error), "connection ended");
+    tracing::debug!(error = %error_chain(error), "connection ended");
     tls_refusal(error).map_or(Ended::Closed, Ended::Refused)
 }
 

@@ -23,7 +23,8 @@ use super::connector::{Connected, Connector, Opening, Protocol, Target};
 use super::http2::{Http2, StreamLease};
 use super::loopback::LoopbackLane;
 use super::{BoxError, Lane, TransportError, tls_refusal};
-use crate::error::chain;
+use watchkeeper_meta::error_chain;
+
 use crate::tls::Identity;
 
 /// The limit on idle HTTP/1.1 connections, as in client-go; the oldest is closed first.
@@ -394,7 +395,7 @@ fn origin_form(uri: &Uri) -> Uri {
 /// `refusal`.
 async fn drive(connection: impl Future<Output = hyper::Result<()>>, refusal: Arc<OnceLock<String>>) {
     if let Err(error) = connection.await {
-        tracing::debug!(error = %chain(&error), "connection ended");
+        tracing::debug!(error = %error_chain(&error), "connection ended");
         if let Some(error) = tls_refusal(&error) {
             let _ = refusal.set(error);
         }

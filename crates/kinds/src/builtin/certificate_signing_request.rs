@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
+use watchkeeper_meta::human_duration;
 use watchkeeper_meta::validation::NameRule;
 
 use crate::Part;
@@ -15,7 +16,6 @@ use crate::rules::certificates::check_signer;
 use crate::rules::defaulting::{fill_empty, items_mut};
 use crate::rules::place::{Errors, Place};
 use crate::table::cells::{NONE, condition, text_at};
-use crate::table::human::duration;
 use crate::table::{Column, Row};
 use crate::user::User;
 
@@ -235,5 +235,5 @@ fn shown_condition(request: &Value) -> String {
 
 fn requested_duration(row: &Row<'_>) -> String {
     let seconds = row.at("/spec/expirationSeconds").as_i64();
-    seconds.map_or_else(|| NONE.to_owned(), duration)
+    seconds.map_or_else(|| NONE.to_owned(), human_duration)
 }

@@ -3,7 +3,7 @@
 mod policies;
 
 use serde_json::{Value, json};
-use watchkeeper_meta::Time;
+use watchkeeper_meta::{Time, human_duration};
 
 use crate::builtin::replication_controller::fill_labels;
 use crate::fields::Selectable;
@@ -16,7 +16,6 @@ use crate::rules::workloads::template_rules::{check_ends, check_selected, check_
 use crate::rules::workloads::{default_template, warn_of_workload};
 use crate::table::Column;
 use crate::table::cells::{condition, containers, selector};
-use crate::table::human::duration;
 use crate::{Part, metadata};
 use self::policies::{check_failure_policy, check_success_policy};
 
@@ -441,7 +440,7 @@ fn job_duration(job: &Value, now: Time) -> String {
     };
     match (time("startTime"), time("completionTime")) {
         (None, _) => String::new(),
-        (Some(start), Some(end)) => duration(end.seconds - start.seconds),
-        (Some(start), None) => duration(now.seconds - start.seconds),
+        (Some(start), Some(end)) => human_duration(end.seconds - start.seconds),
+        (Some(start), None) => human_duration(now.seconds - start.seconds),
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use watchkeeper_meta::error_chain;
+
 use crate::watcher::Failure;
 
 /// The health of an informer.
@@ -50,12 +52,6 @@ impl fmt::Display for Health {
         let Some(failure) = &self.failing else {
             return Ok(());
         };
-        write!(f, ", failing because {failure}")?;
-        let mut source = std::error::Error::source(failure);
-        while let Some(error) = source {
-            write!(f, ": {error}")?;
-            source = error.source();
-        }
-        Ok(())
+        write!(f, ", failing because {}", error_chain(failure))
     }
 }

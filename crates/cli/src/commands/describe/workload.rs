@@ -152,7 +152,7 @@ pub(super) fn job(object: &Value, page: &mut Page) {
         page.field(
             0,
             "Duration",
-            watchkeeper_view::age::human(to.seconds - from.seconds),
+            watchkeeper_meta::human_duration(to.seconds - from.seconds),
         );
     }
     if !spec["activeDeadlineSeconds"].is_null() {
