@@ -25,8 +25,11 @@ const TWO_PANES: u16 = 90;
 /// The largest number of fields per change in the list.
 const FIELDS_SHOWN: usize = 3;
 
+/// The narrowest that a column becomes so that others fit.
+const MIN_COLUMN: usize = 18;
+
 const HELP: &str = "\
- j k ↑ ↓        next, previous
+\u{20}j k ↑ ↓        next, previous
  space PgUp     a page on, back
  g G            first, last
  Tab ← →        kinds, objects
@@ -154,7 +157,7 @@ impl Screen {
             let visible: Vec<(usize, &Row)> = window(&matching, self.objects, height as u16)
                 .map(|(number, row)| (number, *row))
                 .collect();
-            let lines = table_lines(table, &visible, self.objects.row, now);
+            let lines = table_lines(table, &visible, self.objects.row, (inner.width.into(), now));
             frame.render_widget(Paragraph::new(lines), inner);
         });
     }
@@ -243,7 +246,10 @@ fn kind_line(kind: &KindBoard, width: usize, now: Timestamp) -> Line<'static> {
     } else {
         String::new()
     };
-    let numbers = format!("{rate:>7} {:>6}", kind.objects().len());
+    let numbers = match rate.is_empty() {
+        true => format!(" {}", kind.objects().len()),
+        false => format!(" {rate} {:>5}", kind.objects().len()),
+    };
     let room = width.saturating_sub(numbers.len() + 2);
     let name = cut(&kind.name, room);
     Line::from(vec![
@@ -253,12 +259,12 @@ fn kind_line(kind: &KindBoard, width: usize, now: Timestamp) -> Line<'static> {
     ])
 }
 
-/// The header and the visible rows, with columns as wide as the visible cells.
+/// The header and the visible rows, with columns as wide as the visible cells and the room allow.
 fn table_lines(
     table: &Table,
     visible: &[(usize, &Row)],
     cursor: usize,
-    now: Timestamp,
+    (room, now): (usize, Timestamp),
 ) -> Vec<Line<'static>> {
     let columns = table.columns.as_deref().unwrap_or_default();
     let shown: Vec<usize> = (0..columns.len())
@@ -294,11 +300,12 @@ fn table_lines(
         .enumerate()
         .map(|(at, name)| width(at).max(name.chars().count()) + 2)
         .collect();
+    let widths = fitted(widths, room);
     let line = |cells: &[String]| -> String {
         cells
             .iter()
             .zip(&widths)
-            .map(|(cell, width)| format!("{cell:width$}"))
+            .map(|(cell, width)| format!("{:width$}", cut_middle(cell, width - 2)))
             .collect()
     };
     let mut lines = vec![Line::from(line(&header)).bold().dim()];
@@ -310,6 +317,15 @@ fn table_lines(
     lines
 }
 
+/// The widths, with the widest column narrowed if all of them need more than the room.
+pub(super) fn fitted(mut widths: Vec<usize>, room: usize) -> Vec<usize> {
+    let over = (widths.iter().sum::<usize>().saturating_sub(2)).saturating_sub(room);
+    if let Some(widest) = widths.iter_mut().max() {
+        *widest = widest.saturating_sub(over).max(MIN_COLUMN.min(*widest));
+    }
+    widths
+}
+
 fn change_line(entry: &Entry) -> Line<'static> {
     let time = Span::from(format!("{} ", clock(entry.at))).dim();
     match &entry.what {
@@ -319,10 +335,10 @@ fn change_line(entry: &Entry) -> Line<'static> {
                 event_word(change.event),
                 Span::from(format!("{} {}", entry.stream, change.key)),
             ];
-            if let Some(who) = &change.who {
-                spans.push(Span::from(format!(" by {who}")).dim());
-            }
             spans.push(Span::from(summary(change)).yellow());
+            if let Some(who) = &change.who {
+                spans.push(Span::from(format!("  by {who}")).dim());
+            }
             Line::from(spans)
         }
         Happening::Restarted { reason } => Line::from(vec![
@@ -477,6 +493,19 @@ fn object_of(entry: &Entry) -> Option<(Arc<str>, ObjectKey)> {
 /// The time of day, in UTC.
 fn clock(at: Timestamp) -> String {
     at.strftime("%H:%M:%S%.3f").to_string()
+}
+
+/// Cut in the middle: names of one owner differ at the end.
+pub(super) fn cut_middle(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
+    }
+    let tail = width.saturating_sub(1) / 2;
+    let head = text.chars().take(width.saturating_sub(tail + 1));
+    head.chain(['…'])
+        .chain(text.chars().skip(length - tail))
+        .collect()
 }
 
 fn cut(text: &str, width: usize) -> String {

@@ -149,6 +149,17 @@ async fn thirty_thousand_objects_are_shown_in_a_window() {
     expected.assert_eq(&shown_of(OBJECTS, (120, 7), "/P-1234").await);
 }
 
+#[test]
+fn a_long_name_leaves_room_for_the_other_columns() {
+    let check = |room, expected: [usize; 4]| {
+        assert_eq!(super::draw::fitted(vec![11, 60, 8, 10], room), expected);
+    };
+    check(87, [11, 60, 8, 10]);
+    check(70, [11, 43, 8, 10]);
+    check(20, [11, 18, 8, 10]);
+    assert_eq!(super::draw::cut_middle("web-7cd7lrt5w6-bmjvm", 11), "web-7…bmjvm");
+}
+
 #[tokio::test]
 async fn a_narrow_terminal_shows_one_pane() {
     let expected = expect_test::expect![[r#"
