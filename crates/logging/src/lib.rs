@@ -72,6 +72,10 @@ pub fn init(options: &Options) -> Result<Verbosity, InitError> {
     let layer = layer(options, &verbosity)?;
     let subscriber = tracing_subscriber::registry().with(layer);
     tracing::subscriber::set_global_default(subscriber).map_err(|_| InitError::AlreadySet)?;
+    if options.logtostderr && (options.log_file.is_some() || options.log_dir.is_some()) {
+        // As in klog; but there it is silent, and the file is missed later.
+        tracing::warn!("--log-file and --log-dir have no effect unless --logtostderr=false");
+    }
     Ok(verbosity)
 }
 
