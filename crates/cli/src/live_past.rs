@@ -1,4 +1,4 @@
-//! Objects of a live cluster and what it remembers of them, as they are typed: `deployment web`, `deployments`.
+//! Objects of a live cluster and their recent history, as they are typed: `deployment web`, `deployments`.
 
 use watchkeeper_meta::{Resource, Scope};
 use watchkeeper_recording::{Entry, LiveObjects};
@@ -40,12 +40,12 @@ impl LivePast {
         })
     }
 
-    /// What the cluster remembers, oldest first. Says where its memory begins.
+    /// The recent history, oldest first. Says where it starts.
     pub(crate) async fn entries(&self, session: &mut Session) -> Result<Vec<Entry>, Failure> {
         let past = self.objects.past().await.map_err(Failure::other)?;
         if past.from > 1 {
             session.err.line(format!(
-                "The cluster remembers nothing before version {}; `watchkeeper record` keeps all from now on.",
+                "The cluster's history starts at version {}; `watchkeeper record` keeps everything from now on.",
                 past.from
             ));
         }

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// Where the past is read from.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RecordingFile {
-    /// The recording to read; without it the cluster is asked, as far as it remembers
+    /// The recording to read; by default, the recent history of the cluster
     #[arg(long, value_name = "FILE")]
     recording: Option<PathBuf>,
 }

@@ -64,7 +64,7 @@ impl<'a> UpdateLines<'a> {
         })
     }
 
-    /// The lines of an entry that a live cluster remembers: it does not remember when.
+    /// The lines of an entry of a live cluster, which has no time.
     pub(crate) fn of_remembered(entry: &'a Entry) -> Result<Self, WireError> {
         Ok(Self {
             time: None,

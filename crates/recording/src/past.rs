@@ -1,10 +1,11 @@
 //! The recent history of a live cluster.
+//!
 //! A server retains some minutes of history: it can list at an older version and watch from it. This module reads that
 //! history as the entries of a recording: the objects at the oldest retained version, then every later change.
 //! [`Past::from`] is that version; earlier history is unknown.
 //!
 //! ```text
-//! forgotten │ oldest version: a list │ then a watch from there     │ now: another list, to check against
+//! expired   │ oldest version: a list │ then a watch from there     │ now: another list, to check against
 //! ──────────┼────────────────────────┼─────────────────────────────┼──▶
 //! ```
 
@@ -33,24 +34,24 @@ const WATCH_SECONDS: u64 = 60;
 #[derive(Debug, thiserror::Error)]
 pub enum PastError {
     /// The cluster does not answer.
-    #[error("cannot ask the cluster for its past")]
+    #[error("cannot read the cluster's history")]
     Request(#[source] Box<Error>),
     /// The cluster ended the watch with an error.
-    #[error("the cluster ended the watch of its past: {}", .0.message)]
+    #[error("the server ended the watch of its history: {}", .0.message)]
     Ended(Box<Status>),
     /// Versions must be numbers to search among them.
-    #[error("the cluster's version {0:?} is not a number, so its past cannot be searched")]
+    #[error("the cluster's resourceVersion {0:?} is not a number, so its history cannot be searched")]
     NotANumber(String),
     /// The requested version is no longer retained.
-    #[error("the cluster does not remember version {asked}: its past begins at version {oldest}")]
-    Forgotten {
+    #[error("version {asked} has expired: the cluster's history starts at version {oldest}")]
+    Expired {
         /// The requested version.
         asked: u64,
         /// The oldest retained version.
         oldest: u64,
     },
     /// The current list has changes that the watch did not deliver.
-    #[error("the cluster did not tell all changes in time")]
+    #[error("the server did not send all changes in time; try again")]
     Incomplete,
 }
 
@@ -114,18 +115,18 @@ impl LiveObjects {
     /// The objects that differ between two versions; the second is now if it is not given.
     pub async fn diff(&self, from: u64, to: Option<u64>) -> Result<Vec<ObjectDiff>, PastError> {
         let now = self.list(None).await?;
-        let old = self.list_remembered(from, now.version).await?;
+        let old = self.list_retained(from, now.version).await?;
         let new = match to {
-            Some(to) => self.list_remembered(to, now.version).await?,
+            Some(to) => self.list_retained(to, now.version).await?,
             None => now,
         };
         let (before, after) = (by_reference(&old.objects), by_reference(&new.objects));
         Ok(differences(&self.stream.resource, &before, &after))
     }
 
-    async fn list_remembered(&self, version: u64, now: u64) -> Result<Listed, PastError> {
+    async fn list_retained(&self, version: u64, now: u64) -> Result<Listed, PastError> {
         match self.list(Some(version)).await {
-            Err(error) if error.is_expired() => Err(PastError::Forgotten {
+            Err(error) if error.is_expired() => Err(PastError::Expired {
                 asked: version,
                 oldest: self.oldest(now).await?,
             }),
@@ -135,18 +136,18 @@ impl LiveObjects {
 
     /// The oldest version at which the server can still list, by bisection.
     async fn oldest(&self, now: u64) -> Result<u64, PastError> {
-        let (mut forgotten, mut remembered) = (0, now);
-        while remembered - forgotten > 1 {
-            let middle = forgotten + (remembered - forgotten) / 2;
-            match self.is_remembered(middle).await? {
-                true => remembered = middle,
-                false => forgotten = middle,
+        let (mut expired, mut retained) = (0, now);
+        while retained - expired > 1 {
+            let middle = expired + (retained - expired) / 2;
+            match self.is_retained(middle).await? {
+                true => retained = middle,
+                false => expired = middle,
             }
         }
-        Ok(remembered)
+        Ok(retained)
     }
 
-    async fn is_remembered(&self, version: u64) -> Result<bool, PastError> {
+    async fn is_retained(&self, version: u64) -> Result<bool, PastError> {
         let options = ListOptions {
             limit: Some(1),
             ..self.list_options(Some(version))
@@ -317,7 +318,7 @@ impl PastError {
         match self {
             Self::Request(error) => error.is_expired(),
             Self::Ended(status) => status.is_expired(),
-            Self::Forgotten { .. } => true,
+            Self::Expired { .. } => true,
             Self::NotANumber(_) | Self::Incomplete => false,
         }
     }

@@ -174,13 +174,13 @@ impl Shared {
             return self.open(link);
         }
         if !self.guard.has_session(request.headers()) {
-            let text = "Open the link that watchkeeper has printed. It works once; start watchkeeper ui again for another.";
+            let text = "Open the link that watchkeeper printed. Each link works once; restart watchkeeper ui for a new one.";
             return text_answer(StatusCode::UNAUTHORIZED, text);
         }
         match *request.method() {
             Method::GET => self.read(path, request.uri().query().unwrap_or_default()),
             Method::POST => self.change(request).await,
-            _ => text_answer(StatusCode::METHOD_NOT_ALLOWED, "this page knows GET and POST"),
+            _ => text_answer(StatusCode::METHOD_NOT_ALLOWED, "only GET and POST are supported"),
         }
     }
 
@@ -195,9 +195,7 @@ impl Shared {
                 let namespace = query.text("namespace").filter(|name| !name.is_empty());
                 json_answer(&self.live.read(|board| tree::owners(board, namespace)))
             }
-            path => {
-                asset(path).unwrap_or_else(|| text_answer(StatusCode::NOT_FOUND, "there is no such page"))
-            }
+            path => asset(path).unwrap_or_else(|| text_answer(StatusCode::NOT_FOUND, "not found")),
         }
     }
 
@@ -211,7 +209,7 @@ impl Shared {
         let Ok(body) = body.map(http_body_util::Collected::to_bytes) else {
             return text_answer(
                 StatusCode::PAYLOAD_TOO_LARGE,
-                "the request is too large or broke off",
+                "the request is too large or incomplete",
             );
         };
         match path.as_str() {
@@ -221,14 +219,14 @@ impl Shared {
                 "this page is read-only: start watchkeeper ui with --allow-writes",
             ),
             "/api/write" => self.write(&body).await,
-            _ => text_answer(StatusCode::NOT_FOUND, "nothing can be sent here"),
+            _ => text_answer(StatusCode::NOT_FOUND, "not found"),
         }
     }
 
     /// Goes to another moment of a recording.
     async fn go(&self, body: &[u8]) -> Answer {
         let (Some(recorded), Ok(go)) = (self.recorded.clone(), serde_json::from_slice::<Go>(body)) else {
-            return text_answer(StatusCode::BAD_REQUEST, "this is no moment of a recording");
+            return text_answer(StatusCode::BAD_REQUEST, "not a time or step of a recording");
         };
         let going = recorded.clone();
         let gone = tokio::task::spawn_blocking(move || match go {
@@ -292,7 +290,7 @@ impl Shared {
             }
             None => text_answer(
                 StatusCode::FORBIDDEN,
-                "this link was used already, or is not one of ours",
+                "this link is invalid or was used before; restart watchkeeper ui for a new one",
             ),
         }
     }
@@ -323,7 +321,7 @@ impl Shared {
         if object.is_none() && history.is_empty() {
             return text_answer(
                 StatusCode::NOT_FOUND,
-                "there is no such object, and nothing is known of one",
+                "there is no such object, and no recent change of one",
             );
         }
         let state = object.as_ref().map(readable);

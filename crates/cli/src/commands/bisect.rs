@@ -1,4 +1,4 @@
-//! `bisect`: the event at which a condition became true, in a recording or as far as a live cluster remembers.
+//! `bisect`: the event at which a condition became true, in a recording or in the recent history of a live cluster.
 
 use std::convert::Infallible;
 
@@ -19,13 +19,13 @@ use crate::update_lines::UpdateLines;
 /// Find the event at which a condition became true
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  watchkeeper bisect deployment web --check '{.spec.replicas}=0'                       as far as the cluster remembers
+  watchkeeper bisect deployment web --check '{.spec.replicas}=0'
   watchkeeper bisect deployment web --check '{.spec.replicas}=0' --recording incident.rec
   watchkeeper bisect pods --check '{.status.phase}=Failed' --recording incident.rec
   watchkeeper bisect pods --check '{.metadata.deletionTimestamp}' --all --recording incident.rec
 
-A path alone holds if it leads to anything. Every version is looked at, so a condition that comes
-and goes is found each time with --all.")]
+Without --recording, the recent history of the cluster is searched. A path without a value is true
+if the field exists. Every version is checked, so --all finds a condition each time it becomes true.")]
 pub(crate) struct Bisect {
     /// Which objects: a kind, kind/name, or a kind and a name
     #[arg(value_name = "OBJECT", required = true, num_args = 1..=2)]
@@ -126,7 +126,7 @@ pub(crate) fn run_recorded(
     bisect.print(&found, UpdateLines::of_entry, session)
 }
 
-/// Finds the event among those that the cluster remembers.
+/// Finds the event in the recent history of the cluster.
 pub(crate) async fn run_live(
     bisect: &Bisect,
     cluster: &Cluster,

@@ -32,7 +32,7 @@ pub(crate) struct Diff {
     #[arg(value_name = "RECORDING|KIND", required_unless_present_any = ["filename", "kustomize"], num_args = 1..=2, conflicts_with = "filename")]
     words: Vec<String>,
 
-    /// Compare versions of the cluster itself, as far as it remembers them
+    /// Compare versions in the recent history of the cluster
     #[arg(long)]
     live: bool,
 
@@ -93,7 +93,7 @@ pub(crate) fn run_recorded(
     diff.print_all(found.into_iter().filter(is_asked), session)
 }
 
-/// Prints the objects of the cluster that differ between two versions which it remembers.
+/// Prints the objects of the cluster that differ between two versions of its recent history.
 pub(crate) async fn run_live(diff: &Diff, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let past = LivePast::find(cluster, &diff.words).await?;
     let (Some(from), to) = (version(diff.beginning()?)?, version(diff.to)?) else {
@@ -134,7 +134,7 @@ fn version(moment: Moment) -> Result<Option<u64>, Failure> {
         Moment::Revision(version) => Ok(Some(version)),
         Moment::End => Ok(None),
         Moment::Time(_) => Err(Failure::text(
-            "a cluster remembers versions, not times: name a version, or a recording",
+            "the history of a cluster has versions, not times: name a version, or a recording",
         )),
     }
 }

@@ -81,7 +81,7 @@ pub(crate) struct Get {
     #[arg(long, value_name = "NAME")]
     subresource: Option<String>,
 
-    /// As it was: at a version of the cluster, as far as the server remembers; in a recording, at a version or a time
+    /// As it was: at a recent version of the cluster; in a recording, at a version or a time
     #[arg(long, value_name = "MOMENT", value_parser = moment)]
     at: Option<Moment>,
 
@@ -389,7 +389,7 @@ impl Get {
             Some(Moment::Revision(revision)) => Some(revision),
             Some(Moment::Time(_)) => {
                 return Err(Failure::text(
-                    "a cluster remembers versions, not times: name a version, or a recording with --recording",
+                    "the history of a cluster has versions, not times: name a version, or a recording with --recording",
                 ));
             }
         };

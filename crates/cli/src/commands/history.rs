@@ -1,5 +1,5 @@
 //! `history`: every version of an object, with who wrote it and what changed. In a recording all of them, with their
-//! times; of a live cluster those it remembers.
+//! times; of a live cluster those in its recent history.
 
 use clap::{Args, ValueEnum};
 use watchkeeper_recording::Recording;
@@ -15,13 +15,13 @@ use crate::update_lines::UpdateLines;
 /// Show every version of an object: when, who, what changed
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  watchkeeper history deployment web -n shop                              as far as the cluster remembers
+  watchkeeper history deployment web -n shop      the recent history of the cluster
   watchkeeper history deployment web -n shop --recording incident.rec
   watchkeeper history node/worker-1 --recording incident.rec -o json
 
-Who wrote is what managed fields tell: the manager, by default the beginning of its user agent,
-and the operation. A cluster remembers some minutes, and not when things happened; a recording
-has all of it.")]
+The author comes from the managed fields: the manager, by default the start of its user agent, and
+the operation. A cluster keeps a few minutes of history, without times; a recording keeps all of it,
+with times.")]
 pub(crate) struct History {
     /// Which object: kind/name, or a kind and a name
     #[arg(value_name = "OBJECT", required = true, num_args = 1..=2)]
@@ -68,7 +68,7 @@ pub(crate) fn run_recorded(
     Ok(())
 }
 
-/// Prints the versions that the cluster remembers.
+/// Prints the versions in the recent history of the cluster.
 pub(crate) async fn run_live(
     history: &History,
     cluster: &Cluster,
@@ -81,7 +81,9 @@ pub(crate) async fn run_live(
     let versions = past.entries(session).await?;
     if versions.is_empty() {
         let name = past.resource.display_name(name);
-        return Err(Failure::text(format!("the cluster remembers no {name}")));
+        return Err(Failure::text(format!(
+            "the cluster's recent history has no {name}"
+        )));
     }
     for entry in &versions {
         history.print(UpdateLines::of_remembered(entry), session)?;

@@ -36,7 +36,7 @@ use crate::stop;
   watchkeeper watch deployments,pods --diff              which fields change, and who changes them
 
 After a restart with --position you are told exactly what was added, modified and deleted while
-nobody watched, however long that was. What the server no longer remembers is found by comparing a
+nobody watched, however long that was. What the server no longer has is found by comparing a
 fresh list with what was there before: a line RESTARTED says so, and a DELETED found that way has
 no final state.
 

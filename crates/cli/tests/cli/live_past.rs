@@ -1,4 +1,4 @@
-//! `history`, `diff` and `bisect` without a recording: as far as the cluster remembers.
+//! `history`, `diff` and `bisect` without a recording: the recent history of the cluster.
 
 use expect_test::{Expect, expect};
 
@@ -86,7 +86,7 @@ async fn what_a_cluster_has_forgotten_is_said() {
             MODIFIED  configmap/sky in default  version V4  by cli (Update)
                 + metadata.labels: {"seen":"yes"}
                 (N more: managed fields, versions, heartbeats)
-            stderr: The cluster remembers nothing before version V3; `watchkeeper record` keeps all from now on.
+            stderr: The cluster's history starts at version V3; `watchkeeper record` keeps everything from now on.
         "#]],
     )
     .await;
@@ -95,7 +95,7 @@ async fn what_a_cluster_has_forgotten_is_said() {
         &versions,
         &format!("diff --live cm -n default --from {}", versions[0]),
         expect![[r#"
-            stderr: error: the cluster does not remember version V1: its past begins at version V3
+            stderr: error: version V1 has expired: the cluster's history starts at version V3
             exit 1
         "#]],
     )
@@ -105,8 +105,8 @@ async fn what_a_cluster_has_forgotten_is_said() {
         &versions,
         "history cm other",
         expect![[r#"
-            stderr: The cluster remembers nothing before version V3; `watchkeeper record` keeps all from now on.
-            stderr: error: the cluster remembers no configmap/other
+            stderr: The cluster's history starts at version V3; `watchkeeper record` keeps everything from now on.
+            stderr: error: the cluster's recent history has no configmap/other
             exit 1
         "#]],
     )
@@ -144,7 +144,7 @@ async fn two_versions_of_a_live_cluster_are_compared() {
         &versions,
         "diff --live cm --from 2026-01-01T00:00:00Z",
         expect![[r#"
-            stderr: error: a cluster remembers versions, not times: name a version, or a recording
+            stderr: error: the history of a cluster has versions, not times: name a version, or a recording
             exit 1
         "#]],
     )

@@ -348,7 +348,7 @@ async fn the_past_is_shown_from_a_recording_and_from_a_cluster() {
     )
     .await;
     check(&world, "get cm --at 2026-01-01T00:00:00Z", expect![[r#"
-        stderr: error: a cluster remembers versions, not times: name a version, or a recording with --recording
+        stderr: error: the history of a cluster has versions, not times: name a version, or a recording with --recording
         exit 1
     "#]]).await;
     check(&world, "get cm sky --at 3", expect![[r#"
