@@ -13,7 +13,7 @@ use crate::session::Session;
 /// Return free space of a data file to the file system
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  watchkeeper defragment                      of the running server of the current context: writers wait meanwhile
+  watchkeeper defragment                      of the server of the current context; writes wait
   watchkeeper defragment --data-dir ./data    of a data directory that no server uses
 
 Run compact before it. The members of an etcd are defragmented with etcdctl.")]

@@ -23,14 +23,14 @@ const DEFAULT_KUBECONFIG: &str = "replay.kubeconfig";
 /// Serve a recording as a cluster that can be written to
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  watchkeeper replay incident.rec                                     as it was at the end
-  watchkeeper replay incident.rec --at 2026-01-31T12:00:00Z           as it was then
-  watchkeeper replay incident.rec --at 1200 --speed 10x               from there on, ten times as fast
-  watchkeeper replay incident.rec --at 1200 --speed step              a version for each Enter
+  watchkeeper replay incident.rec                               as it was at the end
+  watchkeeper replay incident.rec --at 2026-01-31T12:00:00Z     as it was then
+  watchkeeper replay incident.rec --at 1200 --speed 10x         from there, ten times as fast
+  watchkeeper replay incident.rec --at 1200 --speed step        a version for each Enter
   KUBECONFIG=replay.kubeconfig kubectl get pods -A
 
 Versions, uids and times are the original ones; watches may start anywhere in the recorded past.
-The first write begins a history of its own, and what was recorded later is not played any more.")]
+The first write starts a history of its own; the rest of the recording is then not played.")]
 pub(crate) struct ReplayArguments {
     /// The recording
     #[arg(value_name = "FILE")]

@@ -12,7 +12,7 @@ use crate::session::Session;
 /// Check a data directory or a backup without changing it
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  watchkeeper verify ./data           a data directory that no server uses: every page, row and revision
+  watchkeeper verify ./data           a data directory that no server uses
   watchkeeper verify monday.backup    a backup")]
 pub(crate) struct Verify {
     /// A data directory or a backup

@@ -56,3 +56,31 @@ impl Wake for Woken {
         self.bell.0.wake();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_stream_is_polled_once_per_wake_and_wakes_the_task() {
+        let (bell, wakes) = (Arc::<Bell>::default(), Arc::<Wakes>::default());
+        let (one, other) = (Woken::new(&bell), Woken::new(&bell));
+        assert!(one.take() && other.take(), "both are new");
+        bell.register(&wakes.clone().into());
+        Waker::from(one.clone()).wake();
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        assert!(one.take() && !other.take());
+        assert!(!one.take());
+    }
+}
