@@ -105,13 +105,21 @@ pub enum TestClusterError {
 
 /// The futures are boxed, so that a test that awaits them does not compile a server.
 impl TestCluster {
-    /// Starts a server with the initial objects of a cluster.
+    /// Starts a server with the initial objects of a cluster. A test that uses only this does not link the simulator.
     pub fn start() -> BoxFuture<'static, Result<Self, TestClusterError>> {
-        Self::start_with(TestOptions::default())
+        Self::start_server(TestOptions::default())
     }
 
     /// Starts a server with options.
-    pub fn start_with(options: TestOptions) -> BoxFuture<'static, Result<Self, TestClusterError>> {
+    pub fn start_with(mut options: TestOptions) -> BoxFuture<'static, Result<Self, TestClusterError>> {
+        Box::pin(async move {
+            let simulator = options.simulator.take();
+            Ok(Self::start_server(options).await?.simulated(simulator))
+        })
+    }
+
+    /// Starts a server without nodes and controllers.
+    fn start_server(options: TestOptions) -> BoxFuture<'static, Result<Self, TestClusterError>> {
         Box::pin(async move {
             if options.paused {
                 watchkeeper_clock::moving::pause();
@@ -122,7 +130,7 @@ impl TestCluster {
             let builder = Server::builder().in_memory().write_log(true);
             let server = builder.feature_gates(options.feature_gates).start().await?;
             let bare = Snapshot::of(&server);
-            let cluster = Self::around(server, bare, options.simulator)?;
+            let cluster = Self::around(server, bare)?;
             Ok(Self {
                 feature_gates: options.feature_gates,
                 _clock: clock,
@@ -145,11 +153,11 @@ impl TestCluster {
         Box::pin(async move {
             let builder = Server::builder().fork_of(&snapshot.0).write_log(true);
             let server = builder.feature_gates(feature_gates).start().await?;
-            let cluster = Self::around(server, bare, options)?;
-            Ok(Self {
+            let cluster = Self {
                 feature_gates,
-                ..cluster
-            })
+                ..Self::around(server, bare)?
+            };
+            Ok(cluster.simulated(options))
         })
     }
 
@@ -163,7 +171,7 @@ impl TestCluster {
         Box::pin(async move {
             let clock = watchkeeper_clock::set(start_time.into());
             let server = Server::builder().fork_of(&snapshot.0).write_log(true);
-            let cluster = Self::around(server.start().await?, bare, None)?;
+            let cluster = Self::around(server.start().await?, bare)?;
             Ok(Self {
                 _clock: Some(clock),
                 ..cluster
@@ -171,24 +179,29 @@ impl TestCluster {
         })
     }
 
-    pub(crate) fn around(
-        server: Handle,
-        bare: Snapshot,
-        simulator: Option<SimulatorOptions>,
-    ) -> Result<Self, TestClusterError> {
+    pub(crate) fn around(server: Handle, bare: Snapshot) -> Result<Self, TestClusterError> {
         let client = client_of(&server, unlimited())?;
         let beginning = Snapshot::of(&server);
-        let simulator = simulator.map(|options| (Simulator::start(client.clone(), options.clone()), options));
         Ok(Self {
             server,
             client,
-            simulator,
+            simulator: None,
             feature_gates: FeatureGates::default(),
             bare,
             beginning,
             player: tokio::sync::Mutex::default(),
             _clock: None,
         })
+    }
+
+    /// The cluster with nodes and controllers, if there are options for them.
+    fn simulated(self, options: Option<SimulatorOptions>) -> Self {
+        let start =
+            |options: SimulatorOptions| (Simulator::start(self.client.clone(), options.clone()), options);
+        Self {
+            simulator: options.map(start),
+            ..self
+        }
     }
 
     /// A client with all permissions and no rate limit.

@@ -76,7 +76,7 @@ impl TestCluster {
             let clock = watchkeeper_clock::set(replay.time().into());
             let server = replay.server().write_log(true).start().await?;
             let beginning = Snapshot(replay.snapshot().clone());
-            let mut cluster = Self::around(server, beginning, None)?;
+            let mut cluster = Self::around(server, beginning)?;
             cluster.player = tokio::sync::Mutex::new(Some(replay.player()));
             cluster._clock = Some(clock);
             Ok(cluster)
