@@ -205,8 +205,7 @@ fn without_allowed_changes(live: &Value, new: &Value) -> Value {
 fn take_node_affinity(spec: &mut Value, live: &Value) {
     let old = &live["affinity"]["nodeAffinity"];
     if spec["affinity"]["nodeAffinity"] == *old {
-        // Indexing created a null where there was no affinity.
-        return drop(spec.as_object_mut().map(|fields| fields["affinity"].is_null().then(|| fields.remove("affinity"))));
+        return;
     }
     if !spec["affinity"].is_object() {
         spec["affinity"] = json!({});
