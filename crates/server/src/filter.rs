@@ -16,7 +16,7 @@ use watchkeeper_meta::Status;
 use crate::access_log;
 use crate::audit::{self, Audited};
 use crate::authenticate::{Credentials, credentials};
-use crate::authorize::{action, authorize, permit};
+use crate::authorize::{action, permit};
 use crate::body::{RequestBody, discard};
 use crate::deadline::deadline;
 use crate::faults::{Cut, RequestFaults, Requester};
@@ -227,10 +227,9 @@ async fn answer(
     let mut impersonator = None;
     // From here on, the impersonated user counts; without permission the request is rejected.
     if let Some(asked) = impersonation(&head.headers)? {
-        for permission in &asked.needed {
-            authorize(&server.registry, &call.user, permission).await?;
-        }
-        impersonator = Some(std::mem::replace(&mut call.user, asked.user));
+        let modes = &server.impersonation_modes;
+        let user = asked.permitted(&server.registry, &call.user, info, modes).await?;
+        impersonator = Some(std::mem::replace(&mut call.user, user));
     }
     if let Some(audit) = &server.audit {
         call.audited = audit.begin(call, impersonator.as_ref());

@@ -33,6 +33,7 @@ use crate::flow_control::FlowControl;
 use crate::handlers::testing::Testing;
 use crate::identity;
 use crate::identity_files::{self, IdentityFileError, IdentityFiles};
+use crate::impersonate::LastModes;
 use crate::kubeconfig::{kubeconfig, write_merged};
 use crate::limits::{MAX_READS_IN_FLIGHT, MAX_WAITING_CONNECTIONS, MAX_WRITES_IN_FLIGHT};
 use crate::listener::{self, Sources};
@@ -393,6 +394,7 @@ impl Builder {
             debug_endpoints: self.debug_endpoints,
             started: Instant::now(),
             flow_control: FlowControl::new(self.seats()),
+            impersonation_modes: LastModes::default(),
             unwritten: Unwritten::default(),
             audit,
             counts: Arc::default(),

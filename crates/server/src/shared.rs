@@ -17,6 +17,7 @@ use crate::flow_control::FlowControl;
 #[cfg(feature = "testing")]
 use crate::handlers::testing::Testing;
 use crate::health::Health;
+use crate::impersonate::LastModes;
 use crate::metrics::Metrics;
 use crate::service_account_keys::ServiceAccountKeys;
 use crate::tokens::Tokens;
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     /// The start of the server.
     pub started: Instant,
     pub flow_control: FlowControl,
+    pub impersonation_modes: LastModes,
     pub unwritten: Unwritten,
     pub audit: Option<Arc<Audit>>,
     pub counts: Arc<Counts>,
