@@ -99,6 +99,7 @@ impl Registry {
             .check_grant(definition, None, object, context)
             .await?;
         laps.skip();
+        self.check_claim_limits(definition, object).await?;
         if definition.is(&builtin::POD) {
             let forbidden = |why| {
                 let name = metadata::text(object, "name");
@@ -108,12 +109,9 @@ impl Registry {
             laps.plugin("LimitRanger", refused.map(forbidden).map_or(Ok(()), Err))?;
             let refused = self.pod_security(namespace, &object["spec"], context).await?;
             laps.plugin("PodSecurity", refused.map(forbidden).map_or(Ok(()), Err))?;
-        } else if let Some(spec) = definition.template_spec(object) {
-            // For workloads pod security only warns; their pods are rejected.
-            if let Some(found) = self.find_namespace(namespace).await? {
-                warn_of_pod_security(&found, spec, context);
-            }
         }
+        self.warn_of_template(definition, namespace, object, context)
+            .await?;
         self.check_policies(AdmissionRequest {
             action: Action::create(definition),
             object: Some(object),
@@ -121,6 +119,38 @@ impl Registry {
             context,
         })
         .await
+    }
+
+    /// Adds the pod security warnings of a workload. It is never refused for them; its pods are.
+    async fn warn_of_template(
+        &self,
+        definition: &Definition,
+        namespace: &str,
+        object: &Value,
+        context: &WriteContext,
+    ) -> Result<(), Status> {
+        if let Some(spec) = definition.template_spec(object)
+            && let Some(found) = self.find_namespace(namespace).await?
+        {
+            warn_of_pod_security(&found, spec, context);
+        }
+        Ok(())
+    }
+
+    /// Refuses a claim beyond the limits of its namespace, unless it is being deleted.
+    async fn check_claim_limits(&self, definition: &Definition, claim: &Value) -> Result<(), Status> {
+        let is_deleted = !claim["metadata"]["deletionTimestamp"].is_null();
+        if !definition.is(&builtin::PERSISTENT_VOLUME_CLAIM) || is_deleted {
+            return Ok(());
+        }
+        let limits = self.limits(metadata::text(claim, "namespace")).await?;
+        match limit_range::claim_refusal(&limits, claim) {
+            Some(why) => {
+                let name = metadata::text(claim, "name");
+                Err(Status::forbidden(&definition.group_resource(), name, why))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The pod security violation of a pod in its namespace; without one, adds the warnings.
@@ -182,6 +212,11 @@ impl Registry {
         self.check_growth(definition, part, live, new).await?;
         if part == Part::Whole {
             return Ok(());
+        }
+        if part == Part::Object {
+            self.check_claim_limits(definition, new).await?;
+            let namespace = metadata::text(new, "namespace");
+            self.warn_of_template(definition, namespace, new, context).await?;
         }
         let scales = match part {
             Part::Scale => Some((scale_of(definition, new)?, scale_of(definition, live)?)),

@@ -1,7 +1,7 @@
-//! The LimitRanger plugin: default requests and limits of containers in a namespace, with minimum and maximum.
+//! The LimitRanger plugin: default requests and limits of containers in a namespace, with minimum and maximum; minimum and
+//! maximum size of claims.
 //!
-//! Defaults are set before validation; the limits are checked afterwards. Not implemented: claims, and updates of
-//! existing pods.
+//! Defaults are set before validation; the limits are checked afterwards. Not implemented: updates of existing pods.
 
 use serde_json::{Map, Value, json};
 use watchkeeper_kinds::{builtin, metadata, pod_total};
@@ -15,6 +15,9 @@ const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
 /// The container lists and their names in texts.
 const CONTAINERS: [(&str, &str); 2] = [("containers", "container"), ("initContainers", "init container")];
+
+/// The type of the limits of claims.
+const CLAIM: &str = "PersistentVolumeClaim";
 
 impl Registry {
     /// The limits of all LimitRanges of a namespace.
@@ -93,7 +96,44 @@ pub(super) fn refusal(limits: &[Value], pod: &Value) -> Option<String> {
             _ => {}
         }
     }
-    match reasons.as_slice() {
+    one_text(&reasons)
+}
+
+/// The limits that a claim violates, as one text. Only what it requests is limited.
+pub(super) fn claim_refusal(limits: &[Value], claim: &Value) -> Option<String> {
+    let requests = &claim["spec"]["resources"]["requests"];
+    let mut reasons = Vec::new();
+    for limit in limits.iter().filter(|limit| limit["type"] == CLAIM) {
+        for (list, word) in [("min", "minimum"), ("max", "maximum")] {
+            for (name, bound) in limit[list].as_object().into_iter().flatten() {
+                let rule = format!(
+                    "{word} {name} usage per {CLAIM} is {}",
+                    bound.as_str().unwrap_or_default()
+                );
+                let Some(request) = quantity(&requests[name]) else {
+                    reasons.push(format!("{rule}.  No request is specified"));
+                    continue;
+                };
+                let is_beyond = |bound| {
+                    if list == "min" {
+                        request < bound
+                    } else {
+                        request > bound
+                    }
+                };
+                if quantity(bound).is_some_and(is_beyond) {
+                    let shown = requests[name].as_str().unwrap_or_default();
+                    reasons.push(format!("{rule}, but request is {shown}"));
+                }
+            }
+        }
+    }
+    one_text(&reasons)
+}
+
+/// Several reasons as Kubernetes joins them; `None` if there is none.
+fn one_text(reasons: &[String]) -> Option<String> {
+    match reasons {
         [] => None,
         [only] => Some(only.clone()),
         several => Some(format!("[{}]", several.join(", "))),
@@ -167,6 +207,33 @@ fn quantity(value: &Value) -> Option<Quantity> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+
+    #[test]
+    fn limits_of_claims_apply_to_what_they_request() {
+        let limits = [
+            json!({"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"storage": "5Gi"}}),
+            json!({"type": "Pod", "max": {"storage": "1Mi"}}),
+        ];
+        for (size, refusal) in [
+            ("1Gi", ""),
+            ("5Gi", ""),
+            (
+                "512Mi",
+                "minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 512Mi",
+            ),
+            (
+                "9Gi",
+                "maximum storage usage per PersistentVolumeClaim is 5Gi, but request is 9Gi",
+            ),
+        ] {
+            let claim = json!({"spec": {"resources": {"requests": {"storage": size}}}});
+            assert_eq!(
+                super::claim_refusal(&limits, &claim).unwrap_or_default(),
+                refusal,
+                "{size}"
+            );
+        }
+    }
 
     #[test]
     fn limits_apply_to_each_container_and_to_the_pod() {
