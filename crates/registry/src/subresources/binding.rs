@@ -39,9 +39,8 @@ impl Registry {
         // Nobody becomes the manager of the scheduler's fields.
         let bind = |live: &Live| {
             let live = &live.value;
-            let taken = live["spec"]["nodeName"].as_str().unwrap_or_default();
-            if !taken.is_empty() {
-                let why = format!("pod {name} is already assigned to node {taken:?}");
+            if let Some(why) = unbindable(live) {
+                let why = format!("pod {name} {why}");
                 return Err(Status::conflict(
                     &GroupResource::new("", "pods/binding"),
                     name,
@@ -67,6 +66,21 @@ impl Registry {
         let target = Target::new(&pods, namespace, name, Part::Whole);
         Write::unguarded(self, target, context).change(bind).await?;
         Ok(Status::success(201))
+    }
+}
+
+/// The reason for which a pod cannot be bound.
+fn unbindable(pod: &Value) -> Option<String> {
+    let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+    let gates = pod["spec"]["schedulingGates"].as_array();
+    if !pod["metadata"]["deletionTimestamp"].is_null() {
+        Some("is being deleted, cannot be assigned to a host".to_owned())
+    } else if !node.is_empty() {
+        Some(format!("is already assigned to node {node:?}"))
+    } else if gates.is_some_and(|gates| !gates.is_empty()) {
+        Some("has non-empty .spec.schedulingGates".to_owned())
+    } else {
+        None
     }
 }
 
