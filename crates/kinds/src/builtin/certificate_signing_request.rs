@@ -146,6 +146,9 @@ fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
         errors.push(usages.required(""));
     }
     usages.items().for_each(|usage| usage.is_one_of(USAGES, errors));
+    let mut seen = HashSet::new();
+    let repeated = usages.items().filter(|usage| !seen.insert(usage.text()));
+    repeated.for_each(|usage| errors.push(usage.duplicate()));
     check_signer(&spec.field("signerName"), errors);
     let lifetime = spec.field("expirationSeconds");
     if lifetime.is_set() && lifetime.number() < MIN_SECONDS {

@@ -74,6 +74,9 @@ const HOOKS: Hooks = Hooks {
         }
     },
     warn: |cron_job, live, warnings| {
+        if live.is_none() {
+            pod::warn_name(cron_job, "Pod names and hostnames", warnings);
+        }
         if live.is_none_or(|live| live["spec"] != cron_job["spec"]) {
             let cron_job = Place::object(cron_job);
             let spec = cron_job.field("spec");

@@ -56,12 +56,6 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     default,
-    prepare_for_create: fill_target,
-    prepare_for_update: |part, scaler, _, _| {
-        if part == Part::Object {
-            fill_target(scaler);
-        }
-    },
     check,
     check_change: |change, errors| {
         if change.part == Part::Status {
@@ -85,7 +79,7 @@ fn default(scaler: &mut Value) {
     }
     fill(spec, "minReplicas", 1);
     if !knows_metrics {
-        return;
+        return fill_target(scaler);
     }
     let metrics = spec.get("metrics").and_then(Value::as_array);
     if metrics.is_none_or(Vec::is_empty) {
@@ -114,18 +108,13 @@ fn default_behavior(behavior: &mut Value) {
     fill(&mut behavior["scaleUp"], "stabilizationWindowSeconds", 0);
 }
 
-/// Fills in the CPU target that `autoscaling/v1` shows. It comes from a default of the stored version, so no field
-/// manager owns it.
+/// Fills in the CPU target of `autoscaling/v1`, unless an annotation carries the metrics of another version.
 fn fill_target(scaler: &mut Value) {
     let annotated = scaler["metadata"]["annotations"]
         .get(METRICS_ANNOTATION)
         .is_some();
-    if !knows_metrics(scaler) && !annotated && scaler["spec"].is_object() {
-        fill(
-            &mut scaler["spec"],
-            "targetCPUUtilizationPercentage",
-            CPU_UTILIZATION,
-        );
+    if !annotated {
+        fill(&mut scaler["spec"], "targetCPUUtilizationPercentage", CPU_UTILIZATION);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::rules::defaulting::{fill, fill_empty, object_mut};
 use crate::rules::formats::quantity;
 use crate::rules::unified_diff;
 use crate::rules::place::{Errors, NOT_NEGATIVE, Place};
-use crate::table::cells::{access_modes, storage_class, volume_phase};
+use crate::table::cells::{access_modes, or, storage_class, volume_phase};
 use crate::table::{Column, Row};
 use crate::{Part, Warnings, metadata};
 
@@ -47,7 +47,7 @@ const COLUMNS: &[Column] = &[
     Column::NAME,
     Column::text("Status", volume_phase),
     Column::text("Volume", |row| json!(row.text("/spec/volumeName"))),
-    Column::text("Capacity", |row| json!(of_bound(row, row.text("/status/capacity/storage")))),
+    Column::text("Capacity", |row| json!(of_bound(row, or(row.text("/status/capacity/storage"), "0")))),
     Column::text("Access Modes", |row| json!(of_bound(row, access_modes(row.at("/status/accessModes"))))),
     Column::text("StorageClass", |row| json!(storage_class(row.object))),
     Column::text("VolumeAttributesClass", |row| row.text_or("/spec/volumeAttributesClassName", "<unset>")),

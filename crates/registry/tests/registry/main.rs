@@ -18,5 +18,6 @@ mod refusals;
 mod rules;
 mod shards;
 mod unrecorded;
+mod unrecorded_writes;
 mod webhooks;
 mod workloads;

@@ -1294,7 +1294,7 @@ async fn budgets_and_autoscalers() {
     .unwrap();
     assert_eq!(older["spec"]["targetCPUUtilizationPercentage"], 80);
     let owned = older["metadata"]["managedFields"].to_string();
-    assert!(!owned.contains("targetCPU"), "{owned}");
+    assert!(owned.contains("targetCPU"), "{owned}");
 }
 
 #[tokio::test]

@@ -511,6 +511,24 @@ const DEV: &str = include_str!("certificate_requests/dev.pem");
 const MASTERS: &str = include_str!("certificate_requests/masters.pem");
 
 #[tokio::test]
+async fn a_certificate_is_requested_for_each_usage_once() {
+    check(
+        "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+        json!({"metadata": {"name": "r"}, "spec": {"request": STANDARD.encode(DEV),
+            "signerName": "example.com/s", "usages": ["client auth"]}}),
+        &[
+            ("/spec/usages", json!(["client auth", "server auth"]), ""),
+            (
+                "/spec/usages",
+                json!(["client auth", "server auth", "client auth"]),
+                r#"spec.usages[2]: Duplicate value: "client auth""#,
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn a_client_certificate_cannot_be_requested_for_the_masters() {
     let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
     let registry = registry().await;

@@ -47,6 +47,10 @@ fn check_families(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors)
     let (families, before) = (new.field("ipFamilies"), old.field("ipFamilies"));
     let kept: Vec<&str> = before.texts().collect();
     let given: Vec<&str> = families.texts().collect();
+    if given.iter().any(|family| !matches!(*family, "IPv4" | "IPv6")) {
+        // Kubernetes refuses unknown families before it compares them.
+        return;
+    }
     let is_changed = match given.len() == kept.len() {
         true => given != kept,
         false => given

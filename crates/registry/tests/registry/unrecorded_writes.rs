@@ -1,0 +1,164 @@
+//! Rules for writes that no recording covers: claims beyond limits, bindings, the outcome of migrations.
+
+use serde_json::{Value, json};
+use watchkeeper_registry::Registry;
+
+use crate::recording::{registry, send};
+use crate::refusals::{check, check_change};
+
+const LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+                     alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', \
+                     regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
+                         and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
+                         validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+const MIGRATIONS: &str = "/apis/storagemigration.k8s.io/v1/storageversionmigrations";
+
+fn migration() -> Value {
+    json!({"metadata": {"name": "m"}, "spec": {"resource": {"group": "example.com", "resource": "things"}}})
+}
+
+#[tokio::test]
+async fn a_migration_names_a_resource() {
+    check(
+        MIGRATIONS,
+        migration(),
+        &[
+            ("/spec/resource/group", json!(""), ""),
+            (
+                "/spec/resource/group",
+                json!("-x"),
+                &format!(r#"spec.resource.group: Invalid value: "-x": {SUBDOMAIN}"#),
+            ),
+            (
+                "/spec/resource/resource",
+                json!("Things"),
+                &format!(r#"spec.resource.resource: Invalid value: "Things": {LABEL}"#),
+            ),
+            (
+                "/spec/resource/resource",
+                json!(""),
+                "spec.resource.resource: Required value: resource is required to be set",
+            ),
+        ],
+    )
+    .await;
+    check_change(
+        MIGRATIONS,
+        migration(),
+        &[(
+            "/spec/resource/resource",
+            json!("others"),
+            r#"spec: Invalid value: {"Resource":{"group":"example.com","resource":"others"}}: field is immutable"#,
+        )],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn the_outcome_of_a_migration_is_final() {
+    let registry = registry().await;
+    send(&registry, "POST", MIGRATIONS, migration()).await.unwrap();
+    let condition = |kind: &str, status: &str| {
+        json!({"type": kind, "status": status, "reason": "R", "message": "m",
+            "lastTransitionTime": "2020-01-01T00:00:00Z"})
+    };
+    let path = format!("{MIGRATIONS}/m/status");
+    for (conditions, refusal) in [
+        (
+            json!([condition("Succeeded", "True"), condition("Running", "True")]),
+            "Running condition cannot be true when success condition is true",
+        ),
+        (json!([condition("Succeeded", "True")]), ""),
+        (
+            json!([condition("Succeeded", "False")]),
+            "Success condition cannot be set to false once it is true",
+        ),
+        (
+            json!([condition("Succeeded", "True"), condition("Failed", "True")]),
+            "Both success and failed conditions cannot be true at the same time",
+        ),
+    ] {
+        let change = json!({"status": {"conditions": conditions}});
+        let told = send(&registry, "PATCH", &path, change).await;
+        let told = told.map_or_else(|status| status.message, |_| String::new());
+        assert!(
+            told.ends_with(refusal) && told.is_empty() == refusal.is_empty(),
+            "{told}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_address_family_is_not_compared_with_the_old_one() {
+    check_change(
+        "/api/v1/namespaces/default/services",
+        json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}),
+        &[(
+            "/spec/ipFamilies",
+            json!(["IPv4x"]),
+            r#"spec.ipFamilies[0]: Unsupported value: "IPv4x": supported values: "IPv4", "IPv6""#,
+        )],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn claims_are_limited_when_created_and_when_changed() {
+    let registry = registry().await;
+    let namespace = "/api/v1/namespaces/default";
+    let limit = json!({"type": "PersistentVolumeClaim", "min": {"storage": "2Gi"}});
+    let range = json!({"metadata": {"name": "l"}, "spec": {"limits": [limit]}});
+    let claims = format!("{namespace}/persistentvolumeclaims");
+    let claim = |name: &str, size: &str| {
+        json!({"metadata": {"name": name},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}})
+    };
+    send(&registry, "POST", &claims, claim("old", "1Gi"))
+        .await
+        .unwrap();
+    send(&registry, "POST", &format!("{namespace}/limitranges"), range)
+        .await
+        .unwrap();
+    let refused = |name: &str| {
+        format!(
+            "persistentvolumeclaims \"{name}\" is forbidden: minimum storage usage per PersistentVolumeClaim is 2Gi, \
+             but request is 1Gi"
+        )
+    };
+    let created = send(&registry, "POST", &claims, claim("new", "1Gi")).await;
+    assert_eq!(created.unwrap_err().message, refused("new"));
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    let changed = send(&registry, "PATCH", &format!("{claims}/old"), label).await;
+    assert_eq!(changed.unwrap_err().message, refused("old"));
+    send(&registry, "POST", &claims, claim("large", "3Gi"))
+        .await
+        .unwrap();
+}
+
+async fn bind(registry: &Registry, pod: &str) -> Result<Value, String> {
+    let binding =
+        json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": {"name": "n"}});
+    let path = format!("/api/v1/namespaces/default/pods/{pod}/binding");
+    send(registry, "POST", &path, binding)
+        .await
+        .map_err(|status| status.message)
+}
+
+#[tokio::test]
+async fn a_gated_pod_cannot_be_bound() {
+    let registry = registry().await;
+    let pod = json!({"metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c", "image": "i"}], "schedulingGates": [{"name": "example.com/wait"}]}});
+    let pods = "/api/v1/namespaces/default/pods";
+    send(&registry, "POST", pods, pod).await.unwrap();
+    let refused =
+        r#"Operation cannot be fulfilled on pods/binding "p": pod p has non-empty .spec.schedulingGates"#;
+    assert_eq!(bind(&registry, "p").await.unwrap_err(), refused);
+    let open = json!({"spec": {"schedulingGates": null}});
+    send(&registry, "PATCH", &format!("{pods}/p"), open)
+        .await
+        .unwrap();
+    bind(&registry, "p").await.unwrap();
+}
