@@ -57,7 +57,9 @@ pub use kind::{
 };
 pub use label_selector::{LabelRequirement, LabelSelector, LabelTest, Labels, SelectorError};
 pub use list_meta::ListMeta;
-pub use metrics::{Bounds, Collect, Histogram, METRICS_CONTENT_TYPE, MetricKind, MetricsText};
+pub use metrics::{
+    Bounds, Collect, Histogram, METRICS_CONTENT_TYPE, MetricKind, MetricsText, REQUEST_DURATIONS,
+};
 pub use object_key::ObjectKey;
 pub use object_meta::ObjectMeta;
 pub use options::{

@@ -38,6 +38,33 @@ pub struct MetricsText {
 /// The upper bounds of a histogram's buckets: each number, and its text as Kubernetes prints it.
 pub type Bounds = &'static [(f64, &'static str)];
 
+/// kube-apiserver's buckets for the durations of requests and of writes to the store, in seconds.
+pub const REQUEST_DURATIONS: Bounds = &[
+    (0.005, "0.005"),
+    (0.025, "0.025"),
+    (0.05, "0.05"),
+    (0.1, "0.1"),
+    (0.2, "0.2"),
+    (0.4, "0.4"),
+    (0.6, "0.6"),
+    (0.8, "0.8"),
+    (1.0, "1"),
+    (1.25, "1.25"),
+    (1.5, "1.5"),
+    (2.0, "2"),
+    (3.0, "3"),
+    (4.0, "4"),
+    (5.0, "5"),
+    (6.0, "6"),
+    (8.0, "8"),
+    (10.0, "10"),
+    (15.0, "15"),
+    (20.0, "20"),
+    (30.0, "30"),
+    (45.0, "45"),
+    (60.0, "60"),
+];
+
 /// Counts sizes or durations by bucket. Recording takes at most three atomic additions.
 #[derive(Debug)]
 pub struct Histogram {

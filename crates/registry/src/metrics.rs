@@ -7,7 +7,7 @@ use std::future::Future;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
-use watchkeeper_meta::{Bounds, Collect, Histogram, MetricKind, MetricsText, Status};
+use watchkeeper_meta::{Bounds, Collect, Histogram, MetricKind, MetricsText, REQUEST_DURATIONS, Status};
 
 use crate::definition::Definition;
 
@@ -31,33 +31,6 @@ const WEBHOOKS: Bounds = &[
     (2.5, "2.5"),
     (10.0, "10"),
     (25.0, "25"),
-];
-
-/// The buckets of writes to the store: those of requests.
-const STORAGE: Bounds = &[
-    (0.005, "0.005"),
-    (0.025, "0.025"),
-    (0.05, "0.05"),
-    (0.1, "0.1"),
-    (0.2, "0.2"),
-    (0.4, "0.4"),
-    (0.6, "0.6"),
-    (0.8, "0.8"),
-    (1.0, "1"),
-    (1.25, "1.25"),
-    (1.5, "1.5"),
-    (2.0, "2"),
-    (3.0, "3"),
-    (4.0, "4"),
-    (5.0, "5"),
-    (6.0, "6"),
-    (8.0, "8"),
-    (10.0, "10"),
-    (15.0, "15"),
-    (20.0, "20"),
-    (30.0, "30"),
-    (45.0, "45"),
-    (60.0, "60"),
 ];
 
 /// The limit on webhooks with a duration, each counted once per step, operation and result. The names are the cluster's,
@@ -203,7 +176,7 @@ impl Metrics {
             let mut storage = self.storage.write();
             let resources = storage.entry(group.to_owned()).or_default();
             let series = resources.entry(plural.to_owned());
-            known(series.or_insert_with(|| STORE_OPERATIONS.map(|_| Histogram::new(STORAGE))));
+            known(series.or_insert_with(|| STORE_OPERATIONS.map(|_| Histogram::new(REQUEST_DURATIONS))));
         }
         written
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use watchkeeper_meta::{Bounds, Histogram, MetricKind, MetricsText};
+use watchkeeper_meta::{Bounds, Histogram, MetricKind, MetricsText, REQUEST_DURATIONS};
 
 use crate::Verb;
 use crate::body::{Pieces, ResponseBody, StreamCut};
@@ -17,33 +17,6 @@ use crate::flow_control::{Figures, FlowFigures};
 use crate::request_info::{RequestInfo, query_value};
 use crate::respond::Answer;
 use crate::route::{ResourceRoute, Route};
-
-/// kube-apiserver's buckets of durations, in seconds.
-const DURATIONS: Bounds = &[
-    (0.005, "0.005"),
-    (0.025, "0.025"),
-    (0.05, "0.05"),
-    (0.1, "0.1"),
-    (0.2, "0.2"),
-    (0.4, "0.4"),
-    (0.6, "0.6"),
-    (0.8, "0.8"),
-    (1.0, "1"),
-    (1.25, "1.25"),
-    (1.5, "1.5"),
-    (2.0, "2"),
-    (3.0, "3"),
-    (4.0, "4"),
-    (5.0, "5"),
-    (6.0, "6"),
-    (8.0, "8"),
-    (10.0, "10"),
-    (15.0, "15"),
-    (20.0, "20"),
-    (30.0, "30"),
-    (45.0, "45"),
-    (60.0, "60"),
-];
 
 /// kube-apiserver's buckets of answers, in bytes.
 const RESPONSE_SIZES: Bounds = &[
@@ -404,7 +377,7 @@ impl Default for Series {
     fn default() -> Self {
         Self {
             by_code: Mutex::default(),
-            durations: Histogram::new(DURATIONS),
+            durations: Histogram::new(REQUEST_DURATIONS),
             sizes: Histogram::new(RESPONSE_SIZES),
         }
     }
