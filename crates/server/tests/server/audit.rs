@@ -2,7 +2,7 @@
 
 use ::http::Method;
 use serde_json::{Value, json};
-use watchkeeper_server::{AuditLogOptions, AuditOptions, Server, StartError};
+use watchkeeper_server::{AuditLogOptions, AuditOptions, Handle, Server, StartError};
 
 use crate::client::Client;
 
@@ -32,6 +32,19 @@ pub(crate) fn options(folder: &tempfile::TempDir, policy: &str) -> AuditOptions 
     }
 }
 
+/// A server with this audit log, and its administrator.
+async fn audited(options: &AuditOptions) -> (Handle, Client) {
+    let server = Server::builder().audit(options.clone()).start().await.unwrap();
+    let pipe = server.connector().connect().await.unwrap();
+    let client = Client::http2(pipe).await.with_token(&server);
+    (server, client)
+}
+
+/// What the policies of these tests match.
+fn creates_of_config_maps() -> Value {
+    json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]})
+}
+
 fn told(event: &Value) -> Value {
     json!([
         event["level"],
@@ -48,9 +61,7 @@ fn told(event: &Value) -> Value {
 async fn the_log_has_user_request_and_result() {
     let folder = tempfile::tempdir().unwrap();
     let options = options(&folder, POLICY);
-    let server = Server::builder().audit(options.clone()).start().await.unwrap();
-    let pipe = server.connector().connect().await.unwrap();
-    let mut client = Client::http2(pipe).await.with_token(&server);
+    let (server, mut client) = audited(&options).await;
     client.get("/version").await;
     let map = r#"{"metadata":{"name":"a"},"data":{"k":"v"}}"#;
     let created = client.send(Method::POST, MAPS, &[], map).await;
@@ -113,10 +124,8 @@ async fn post(client: &mut Client, path: &str, body: Value) {
 async fn policies_annotate_the_event_and_audit_what_they_would_deny() {
     let folder = tempfile::tempdir().unwrap();
     let options = options(&folder, POLICY);
-    let server = Server::builder().audit(options.clone()).start().await.unwrap();
-    let pipe = server.connector().connect().await.unwrap();
-    let mut client = Client::http2(pipe).await.with_token(&server);
-    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]});
+    let (server, mut client) = audited(&options).await;
+    let rule = creates_of_config_maps();
     let policy = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
         "metadata": {"name": "p"},
@@ -172,10 +181,8 @@ pub(crate) fn last_event(options: &AuditOptions) -> Value {
 async fn policies_after_a_denial_are_evaluated_too() {
     let folder = tempfile::tempdir().unwrap();
     let options = options(&folder, POLICY);
-    let server = Server::builder().audit(options.clone()).start().await.unwrap();
-    let pipe = server.connector().connect().await.unwrap();
-    let mut client = Client::http2(pipe).await.with_token(&server);
-    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]});
+    let (server, mut client) = audited(&options).await;
+    let rule = creates_of_config_maps();
     for (name, action) in [("first", "Deny"), ("second", "Deny"), ("third", "Warn")] {
         let policy = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
