@@ -280,7 +280,7 @@ impl<R: Read> BackupReader<R> {
         Ok(reader)
     }
 
-    /// What has been read so far; everything at the end.
+    /// The summary of the part that was read; complete at the end.
     pub(crate) fn summary(&self) -> BackupSummary {
         self.summary
     }

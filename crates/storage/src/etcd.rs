@@ -11,7 +11,8 @@
 //! etcd's revisions. Those have gaps, since etcd counts the writes of all its users.
 //!
 //! Not supported: several keys in one transaction, etcd's users and passwords (servers authenticate by certificate),
-//! and the discovery of members.
+//! the discovery of members, and `RangeStream` of etcd 3.7. A store lists all keys in pages, when it opens and when its
+//! watch has lost history. No read of a client is a range of etcd, so a stream would save the memory of one page.
 
 mod arrivals;
 mod client;

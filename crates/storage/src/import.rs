@@ -26,9 +26,9 @@ impl Snapshot {
     /// let past = Snapshot::import(Revision::new(1500), Revision::new(1800), changes);
     /// let store = Store::fork(&past, StoreOptions::default());
     ///
-    /// assert_eq!(store.get("/pods/a", Some(Revision::new(1500))).await?.unwrap().value, "first");
+    /// assert_eq!(store.get("/pods/a", Some(Revision::new(1500))).await?.unwrap().value.bytes(), "first");
     /// let found = store.get("/pods/a", None).await?.unwrap();
-    /// assert_eq!((found.mod_revision, &found.value[..]), (Revision::new(1700), &b"second"[..]));
+    /// assert_eq!((found.mod_revision, found.value), (Revision::new(1700), "second".into()));
     /// assert_eq!(store.create("/pods/b", "new".into(), None).await?, Revision::new(1801));
     /// # store.close().await;
     /// # Ok(()) }
@@ -37,11 +37,11 @@ impl Snapshot {
         changes.sort_by_key(|change| change.revision);
         let mut mvcc = Mvcc::recovering(floor);
         for change in changes {
-            let found = mvcc.latest(&change.key);
-            if found.is_none() && change.value.is_none() {
+            let created = mvcc.created(&change.key);
+            if created.is_none() && change.value.is_none() {
                 continue;
             }
-            let record = change.into_record(found.map(|found| found.create_revision));
+            let record = change.into_record(created);
             match record.revision <= floor {
                 true => mvcc.restore(record, drop),
                 false => drop(mvcc.apply(record)),
@@ -54,20 +54,66 @@ impl Snapshot {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::SystemTime;
 
     use bytes::Bytes;
 
     use super::*;
-    use crate::{ReadError, Store, StoreOptions, WriteError};
+    use crate::{LateValue, RangeRequest, ReadAt, ReadError, Store, StoreOptions, Value, WriteError};
 
     fn change(revision: u64, key: &str, value: Option<&'static str>) -> ImportedChange {
         ImportedChange {
             revision: Revision::new(revision),
             key: key.into(),
-            value: value.map(Bytes::from),
+            value: value.map(Value::from),
             written_at: SystemTime::now(),
         }
+    }
+
+    /// Counts how often it is read.
+    #[derive(Debug, Default)]
+    struct Counted(AtomicUsize);
+
+    impl LateValue for Counted {
+        fn bytes(&self) -> Bytes {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            "late".into()
+        }
+
+        fn size(&self) -> usize {
+            4
+        }
+    }
+
+    #[tokio::test]
+    async fn a_late_value_is_made_when_it_is_read() {
+        let late = Arc::new(Counted::default());
+        let mut changes = vec![
+            change(7, "a", Some("1")),
+            change(8, "a", None),
+            change(9, "a", None),
+        ];
+        changes[1].value = Some(Value::Late(late.clone()));
+        let past = Snapshot::import(Revision::new(7), Revision::new(9), changes);
+        let store = Store::fork(&past, StoreOptions::default());
+        assert_eq!((past.len(), store.get("a", None).await.unwrap()), (0, None));
+        let changes = store.watch("", Revision::new(7)).unwrap().read().unwrap().changes;
+        assert_eq!((changes.len(), late.0.load(Ordering::Relaxed)), (2, 0));
+        assert_eq!(changes[1].previous.as_ref().unwrap().0.bytes(), "late");
+        let found = store.get("a", Some(Revision::new(8))).await.unwrap().unwrap();
+        let request = RangeRequest {
+            at: ReadAt::Revision(Revision::new(8)),
+            ..Default::default()
+        };
+        assert_eq!(store.range(&request).await.unwrap().items.len(), 1);
+        assert_eq!(late.0.load(Ordering::Relaxed), 1);
+        assert_eq!(
+            (found.value.bytes(), late.0.load(Ordering::Relaxed)),
+            ("late".into(), 2)
+        );
+        store.close().await;
     }
 
     #[tokio::test]

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
-
-use crate::Revision;
 use crate::clock::millis;
 use crate::transform::Seal;
+use crate::{Revision, Value};
 
 /// A key. One allocation is shared by the index, the history and every reader.
 pub type Key = Arc<str>;
@@ -18,7 +16,7 @@ pub struct KeyValue {
     /// The key.
     pub key: Key,
     /// The value, shared with the store.
-    pub value: Bytes,
+    pub value: Value,
     /// The revision that created the key. A key that is deleted and created again has a new one.
     pub create_revision: Revision,
     /// The revision of this value.
@@ -33,9 +31,9 @@ pub struct Change {
     /// The key that changed.
     pub key: Key,
     /// The new value; `None` if the key was deleted.
-    pub value: Option<Bytes>,
+    pub value: Option<Value>,
     /// The previous value and its revision; `None` if this change created the key.
-    pub previous: Option<(Bytes, Revision)>,
+    pub previous: Option<(Value, Revision)>,
     /// The revision that created the key; for a deletion, that of the deleted key.
     pub create_revision: Revision,
 }
@@ -46,7 +44,7 @@ pub(crate) struct Record {
     pub(crate) revision: Revision,
     pub(crate) key: Key,
     /// `None` for a deletion.
-    pub(crate) value: Option<Bytes>,
+    pub(crate) value: Option<Value>,
     pub(crate) create_revision: Revision,
     pub(crate) written_at: UnixMillis,
     /// When the key expires.
@@ -63,14 +61,14 @@ pub struct ImportedChange {
     /// The key that changed.
     pub key: Key,
     /// The new value; `None` if the key was deleted.
-    pub value: Option<Bytes>,
+    pub value: Option<Value>,
     /// When it was written.
     pub written_at: SystemTime,
 }
 
 impl ImportedChange {
     pub(crate) fn size(&self) -> usize {
-        self.key.len() + self.value.as_ref().map_or(0, Bytes::len)
+        self.key.len() + self.value.as_ref().map_or(0, Value::len)
     }
 
     pub(crate) fn into_record(self, created: Option<Revision>) -> Record {

@@ -28,11 +28,14 @@ mod expiry;
 mod history;
 #[cfg(test)]
 mod model_test;
+mod parts;
 mod seals;
 mod versions;
 
 use expiry::Expiry;
 use history::History;
+use parts::Parts;
+pub use parts::SharedPart;
 use seals::Seals;
 use versions::{Remains, Version, Versions};
 
@@ -47,6 +50,7 @@ pub(crate) struct Mvcc {
     history: Arc<History>,
     expiry: Arc<Expiry>,
     seals: Arc<Seals>,
+    parts: Arc<Parts>,
     current: Revision,
     compacted: Revision,
 }
@@ -65,9 +69,16 @@ impl Mvcc {
             history: Arc::new(History::new(floor)),
             expiry: Arc::default(),
             seals: Arc::default(),
+            parts: Arc::default(),
             current: floor,
             compacted,
         }
+    }
+
+    /// Lets values share parts, from now on.
+    pub(crate) fn sharing(mut self, part: Option<SharedPart>) -> Self {
+        self.parts = Arc::new(Parts::found_by(part));
+        self
     }
 
     /// The newest revision.
@@ -103,7 +114,7 @@ impl Mvcc {
         self.forget_changes(revision);
     }
 
-    /// Drops the versions of a key that a change has superseded.
+    /// Drops the versions of a key that a change has superseded. If it is the newest one, its value may be split.
     fn compact_key(&mut self, key: &Key, revision: Revision, mut dropped: impl FnMut(Revision)) {
         let keys = Arc::make_mut(&mut self.keys);
         let Some(versions) = keys.get_mut(key) else { return };
@@ -116,6 +127,15 @@ impl Mvcc {
         });
         if remains == Remains::Nothing {
             keys.remove(key);
+            return;
+        }
+        let latest = versions.latest_mut();
+        if self.parts.are_shared()
+            && latest.mod_revision <= revision
+            && let Some(value) = &latest.value
+            && let Some(split) = Arc::make_mut(&mut self.parts).split(value)
+        {
+            latest.value = Some(split);
         }
     }
 
@@ -269,6 +289,18 @@ impl Mvcc {
     /// The time of the next expiry.
     pub(crate) fn next_expiry(&self) -> Option<UnixMillis> {
         self.expiry.next()
+    }
+
+    /// The number of keys with a value.
+    pub(crate) fn len(&self) -> usize {
+        let is_there = |versions: &&Versions| versions.latest().value.is_some();
+        self.keys.values().filter(is_there).count()
+    }
+
+    /// The revision that created a key, if it exists.
+    pub(crate) fn created(&self, key: &str) -> Option<Revision> {
+        let latest = self.keys.get(key)?.latest();
+        latest.value.is_some().then_some(latest.create_revision)
     }
 
     /// Every key with its current value, in order.

@@ -7,7 +7,7 @@
 
 use crate::Revision;
 use crate::model::{Record, UnixMillis};
-use crate::mvcc::Mvcc;
+use crate::mvcc::{Mvcc, SharedPart};
 
 /// A log that no store can have written.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,10 +36,10 @@ pub(crate) struct Recovery {
 
 impl Recovery {
     /// Starts the replay of a log that was compacted at a revision.
-    pub(crate) fn begin(compacted: Revision, now: UnixMillis) -> Self {
+    pub(crate) fn begin(compacted: Revision, now: UnixMillis, shared_part: Option<SharedPart>) -> Self {
         Self {
             recovered: Recovered {
-                mvcc: Mvcc::recovering(compacted),
+                mvcc: Mvcc::recovering(compacted).sharing(shared_part),
                 garbage: Vec::new(),
             },
             // Revision 1 is the empty store: no record has it.
@@ -79,8 +79,6 @@ impl Recovery {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
     use crate::Key;
     use crate::transform::Seal;
@@ -89,7 +87,7 @@ mod tests {
         Record {
             revision: Revision::new(revision),
             key: Key::from(key),
-            value: value.map(|text| Bytes::from_static(text.as_bytes())),
+            value: value.map(Into::into),
             create_revision: Revision::new(revision),
             written_at: 0,
             expires_at: None,
@@ -98,7 +96,7 @@ mod tests {
     }
 
     fn replay(compacted: u64, records: Vec<Record>) -> Result<Recovered, RecoveryError> {
-        let mut recovery = Recovery::begin(Revision::new(compacted), 0);
+        let mut recovery = Recovery::begin(Revision::new(compacted), 0, None);
         for record in records {
             recovery.add(record)?;
         }
@@ -122,10 +120,10 @@ mod tests {
         .unwrap();
         assert_eq!(recovered.garbage, [2, 3, 5, 6].map(Revision::new));
         assert_eq!(recovered.mvcc.current(), Revision::new(7));
-        assert_eq!(recovered.mvcc.latest("a").unwrap().value, "newest");
+        assert_eq!(recovered.mvcc.latest("a").unwrap().value.bytes(), "newest");
         assert_eq!(recovered.mvcc.latest("b"), None);
         let at = Some(Revision::new(6));
-        assert_eq!(recovered.mvcc.get("a", at).unwrap().unwrap().value, "new");
+        assert_eq!(recovered.mvcc.get("a", at).unwrap().unwrap().value.bytes(), "new");
     }
 
     #[test]

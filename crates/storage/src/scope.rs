@@ -93,10 +93,10 @@ mod tests {
         store.create("/b", "1".into(), None).await.unwrap();
         let values: Vec<_> = written
             .iter()
-            .map(|change| change.value.clone().unwrap())
+            .map(|change| change.value.as_ref().unwrap().bytes())
             .collect();
         assert_eq!(values, ["1", "2"]);
-        assert_eq!(written[1].previous.as_ref().unwrap().0, "1");
+        assert_eq!(written[1].previous.as_ref().unwrap().0, "1".into());
     }
 
     #[tokio::test]
@@ -125,7 +125,7 @@ mod tests {
         let all = RangeRequest::default();
         let read = async { (store.get("/a", None).await, store.range(&all).await) };
         let ((one, many), _) = stale.run(read).await;
-        assert_eq!(one.unwrap().unwrap().value, "1");
+        assert_eq!(one.unwrap().unwrap().value.bytes(), "1");
         let many = many.unwrap();
         assert_eq!((many.items.len(), many.revision), (1, first));
     }

@@ -37,12 +37,12 @@ impl Snapshot {
 
     /// The number of keys with a value.
     pub fn len(&self) -> usize {
-        self.0.iter().count()
+        self.0.len()
     }
 
     /// True if no key has a value.
     pub fn is_empty(&self) -> bool {
-        self.0.iter().next().is_none()
+        self.0.len() == 0
     }
 
     /// The keys whose values differ from another snapshot, including those missing in one of them.
@@ -80,7 +80,8 @@ mod tests {
     async fn held(store: &Store) -> String {
         let range = store.range(&RangeRequest::default()).await.unwrap();
         let items = range.items.iter();
-        let items = items.map(|item| format!("{}={}", item.key, String::from_utf8_lossy(&item.value)));
+        let items =
+            items.map(|item| format!("{}={}", item.key, String::from_utf8_lossy(&item.value.bytes())));
         items.collect::<Vec<_>>().join(" ")
     }
 
@@ -97,7 +98,10 @@ mod tests {
         assert_eq!(forked, first.next());
         assert_eq!(held(&store).await, "a=2");
         assert_eq!(held(&fork).await, "a=3 b=1");
-        assert_eq!(fork.get("a", Some(first)).await.unwrap().unwrap().value, "1");
+        assert_eq!(
+            fork.get("a", Some(first)).await.unwrap().unwrap().value.bytes(),
+            "1"
+        );
         assert_eq!((snapshot.len(), snapshot.revision()), (1, first));
     }
 

@@ -13,7 +13,7 @@ use crate::engine::{Engine, Memory, redb};
 #[cfg(feature = "etcd")]
 use crate::etcd::{Etcd, EtcdOptions};
 use crate::group_commit::GroupCommit;
-use crate::mvcc::Mvcc;
+use crate::mvcc::{Mvcc, SharedPart};
 use crate::recovery::Recovered;
 use crate::space::Space;
 use crate::state::{SharedState, State};
@@ -42,6 +42,9 @@ pub struct StoreOptions {
     pub quota_bytes: Option<u64>,
     /// Encrypts values at rest. An in-memory store does not use it.
     pub transformer: Option<Arc<dyn Transformer>>,
+    /// Finds the part of a value that is kept in memory once for all values that have it. A store over etcd does not use
+    /// it.
+    pub shared_part: Option<SharedPart>,
 }
 
 impl Default for StoreOptions {
@@ -51,6 +54,7 @@ impl Default for StoreOptions {
             max_value_bytes: MAX_VALUE_BYTES,
             quota_bytes: None,
             transformer: None,
+            shared_part: None,
         }
     }
 }
@@ -69,11 +73,11 @@ impl Default for StoreOptions {
 /// let updated = store.update("/pods/a", "second".into(), created, None).await?;
 ///
 /// let past = store.get("/pods/a", Some(created)).await?.unwrap();
-/// assert_eq!(past.value, "first");
+/// assert_eq!(past.value.bytes(), "first");
 ///
 /// let mut feed = store.watch("/pods/", created)?;
 /// let batch = feed.next().await?;
-/// assert_eq!(batch.changes[0].value.as_deref(), Some(b"second".as_slice()));
+/// assert_eq!(batch.changes[0].value, Some("second".into()));
 /// assert_eq!(batch.revision, updated);
 ///
 /// store.close().await;
@@ -125,7 +129,7 @@ impl Store {
 
     fn memory_of(mvcc: Mvcc, options: StoreOptions) -> Self {
         let state = Recovered {
-            mvcc,
+            mvcc: mvcc.sharing(options.shared_part),
             garbage: Vec::new(),
         };
         Self::start(state, Clock::start(), Box::new(Memory), options)
@@ -166,7 +170,7 @@ impl Store {
                 }
                 (Some(wanted), expected) => Command::Put {
                     key: wanted.key,
-                    value: wanted.value,
+                    value: wanted.value.bytes(),
                     expected,
                     ttl: snapshot.ttl(key, self.inner.state.clock.now()),
                 },
@@ -185,7 +189,8 @@ impl Store {
         let clock = Clock::start();
         let now = clock.now();
         let values = Values::of(options.transformer.clone());
-        let opened = tokio::task::spawn_blocking(move || redb::open(&dir, now, values)).await;
+        let shared_part = options.shared_part;
+        let opened = tokio::task::spawn_blocking(move || redb::open(&dir, now, values, shared_part)).await;
         let (engine, recovered) = opened.unwrap_or_else(|error| Err(OpenError::Interrupted(error)))?;
         Ok(Self::start(recovered, clock, Box::new(engine), options))
     }

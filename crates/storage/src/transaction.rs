@@ -197,7 +197,7 @@ impl Transaction {
         self.records.push(Record {
             revision,
             key,
-            value,
+            value: value.map(Into::into),
             create_revision,
             written_at: self.now,
             expires_at,

@@ -98,8 +98,8 @@ impl Values {
     /// Decrypts a record.
     pub(crate) fn opened(&self, mut record: Record) -> Record {
         if let Some(stored) = record.value.take() {
-            let (value, seal) = self.open(&record.key, stored);
-            record.value = Some(value);
+            let (value, seal) = self.open(&record.key, stored.bytes());
+            record.value = Some(value.into());
             record.seal = seal;
         }
         record
@@ -108,7 +108,7 @@ impl Values {
     /// Encrypts a record. An undecryptable one is stored as it was found.
     pub(crate) fn sealed(&self, mut record: Record) -> Result<Record, TransformError> {
         if let (Some(value), Seal::Current | Seal::Stale) = (&record.value, &record.seal) {
-            record.value = Some(self.seal(&record.key, value)?);
+            record.value = Some(self.seal(&record.key, &value.bytes())?.into());
         }
         Ok(record)
     }

@@ -13,12 +13,16 @@
 
 use std::fs::File;
 use std::io;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use redb::backends::FileBackend;
-use redb::{Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata};
+use redb::{
+    AccessGuard, Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata,
+};
 use redb::{StorageBackend, StorageError, TableDefinition, TableError, WriteTransaction};
 
 mod data_dir;
@@ -30,7 +34,6 @@ pub(crate) mod inspect;
 mod panics;
 #[cfg(test)]
 mod power_cut_test;
-mod read_ahead;
 pub(crate) mod restore;
 pub(crate) mod row;
 mod verify;
@@ -39,11 +42,11 @@ use data_dir::DataDir;
 use disk::{Disk, SyncFailure};
 use format::{FORMAT, Format};
 use panics::caught;
-use read_ahead::ReadAhead;
 use verify::Closed;
 
 use super::{Commit, Engine};
 use crate::model::{Record, UnixMillis};
+use crate::mvcc::SharedPart;
 use crate::recovery::{Recovered, Recovery};
 use crate::transform::{TransformError, Values};
 use crate::{EngineError, OpenError, Revision};
@@ -54,8 +57,13 @@ const COMPACTED: &str = "compacted";
 /// redb's page cache. It is small, because pages are read again only when rows next to them are appended or removed.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// How long commits are refused after one that found the disk full, if it still is. Each attempt repairs the whole file; it
-/// is made all the same from time to time, because a commit may fit into pages that the file has free.
+/// Rows are decoded in batches of at least this size, beside the thread that reads them.
+const BATCH_BYTES: usize = 256 << 10;
+/// The reading thread waits if this many batches were not decoded yet.
+const MAX_BATCHES: usize = 4;
+
+/// The time commits are refused after one found the disk full, if it still is. Each attempt repairs the whole file, but
+/// one is made from time to time, because a commit may fit into free pages of the file.
 const RETRY_WHEN_FULL: Duration = Duration::from_secs(5);
 
 /// The error of writes after a failed fsync.
@@ -88,9 +96,14 @@ pub(crate) struct Redb {
 }
 
 /// Opens or creates the store in a directory and reads everything back.
-pub(crate) fn open(path: &Path, now: UnixMillis, values: Values) -> Result<(Redb, Recovered), OpenError> {
+pub(crate) fn open(
+    path: &Path,
+    now: UnixMillis,
+    values: Values,
+    shared_part: Option<SharedPart>,
+) -> Result<(Redb, Recovered), OpenError> {
     let open_file: OpenFile = Box::new(|file| Ok(Box::new(FileBackend::new(file)?)));
-    let opened = caught(|| open_with(path, now, values, open_file));
+    let opened = caught(|| open_with(path, now, values, shared_part, open_file));
     opened.unwrap_or_else(|panic| Err(unreadable_page(path, &panic)))
 }
 
@@ -106,6 +119,7 @@ fn open_with(
     path: &Path,
     now: UnixMillis,
     values: Values,
+    shared_part: Option<SharedPart>,
     open_file: OpenFile,
 ) -> Result<(Redb, Recovered), OpenError> {
     let dir = DataDir::acquire(path)?;
@@ -115,22 +129,20 @@ fn open_with(
         .try_clone()
         .map_err(data_dir::io_error("use the data file", &data))?;
     if verify::verify(copy).map_err(|error| open_error(&data, error))? == Closed::Abruptly {
-        disk::read_again(&file).map_err(data_dir::io_error("read the data file", &data))?;
+        disk::read_again(&file);
     }
     let probe = file
         .try_clone()
         .map_err(data_dir::io_error("use the data file", &data))?;
     let sync_failure = SyncFailure::default();
-    let ahead = Arc::new(ReadAhead::begin());
-    let database = open_database(&open_file, file, &sync_failure, ahead.clone())
-        .map_err(|error| open_error(&data, error.into()))?;
+    let database =
+        open_database(&open_file, file, &sync_failure).map_err(|error| open_error(&data, error.into()))?;
     let Contents {
         format,
         used,
         recovered,
         ..
-    } = recover(&database, &data, now, &values)?;
-    ahead.end();
+    } = recover(&database, &data, now, &values, shared_part)?;
     if format < Format::CURRENT {
         format::upgrade(&database).map_err(|error| open_error(&data, error))?;
     }
@@ -154,11 +166,9 @@ fn open_database(
     open_file: &OpenFile,
     file: File,
     sync_failure: &SyncFailure,
-    ahead: Arc<ReadAhead>,
 ) -> Result<Database, DatabaseError> {
     builder().create_with_backend(Disk {
         file: open_file(file)?,
-        ahead,
         sync_failure: sync_failure.clone(),
     })
 }
@@ -200,25 +210,21 @@ fn recover(
     path: &Path,
     now: UnixMillis,
     values: &Values,
+    shared_part: Option<SharedPart>,
 ) -> Result<Contents, OpenError> {
     let fail = |error: redb::Error| open_error(path, error);
     let transaction = database.begin_read().map_err(|error| fail(error.into()))?;
     let (format, compacted) = format::read_meta(&transaction, path)?;
-    let mut recovery = Recovery::begin(compacted, now);
     let log = transaction
         .open_table(LOG)
         .map_err(|error| table_error(path, error))?;
-    let (mut rows, mut used) = (0, 0);
-    for entry in log.iter().map_err(|error| fail(error.into()))? {
-        let (revision, bytes) = entry.map_err(|error| fail(error.into()))?;
-        let record = row::read(Revision::new(revision.value()), bytes.value());
-        used += bytes.value().len() as u64;
-        let record = record.map_err(|error| OpenError::damaged(path, error))?;
-        recovery
-            .add(values.opened(record))
-            .map_err(|error| OpenError::damaged(path, error))?;
-        rows += 1;
-    }
+    let entries = log.iter().map_err(|error| fail(error.into()))?;
+    let recovery = Recovery::begin(compacted, now, shared_part);
+    let Replayed {
+        rows,
+        used,
+        recovered,
+    } = replay(entries, recovery, values, path)?;
     // redb keeps its own row count. A difference means that a branch of the tree is lost.
     let expected = log.len().map_err(|error| fail(error.into()))?;
     if rows != expected {
@@ -227,6 +233,79 @@ fn recover(
     }
     Ok(Contents {
         format,
+        rows,
+        used,
+        recovered,
+    })
+}
+
+/// The result of replaying the log.
+struct Replayed {
+    rows: u64,
+    used: u64,
+    recovered: Recovered,
+}
+
+/// Rows on their way from the thread that reads pages to the one that decodes them.
+type Batch<'log> = Vec<(u64, AccessGuard<'log, &'static [u8]>)>;
+
+/// Replays all rows. One thread reads pages, another one verifies, copies and indexes their rows: each takes about half of
+/// the time.
+fn replay(
+    entries: redb::Range<'_, u64, &'static [u8]>,
+    recovery: Recovery,
+    values: &Values,
+    path: &Path,
+) -> Result<Replayed, OpenError> {
+    thread::scope(|scope| {
+        let (sender, batches) = mpsc::sync_channel(MAX_BATCHES);
+        let replaying = scope.spawn(|| replay_batches(batches, recovery, values, path));
+        let read = read_rows(entries, &sender).map_err(|error| open_error(path, error.into()));
+        drop(sender);
+        let replayed = replaying.join().unwrap_or_else(|panic| resume_unwind(panic));
+        read.and(replayed)
+    })
+}
+
+/// Sends all rows, in batches. Stops early if the receiver has found an error.
+fn read_rows<'log>(
+    entries: redb::Range<'log, u64, &'static [u8]>,
+    sender: &SyncSender<Batch<'log>>,
+) -> Result<(), StorageError> {
+    let (mut batch, mut bytes) = (Batch::new(), 0);
+    for entry in entries {
+        let (revision, row) = entry?;
+        bytes += row.value().len();
+        batch.push((revision.value(), row));
+        if bytes >= BATCH_BYTES {
+            if sender.send(std::mem::take(&mut batch)).is_err() {
+                return Ok(());
+            }
+            bytes = 0;
+        }
+    }
+    // An error is the receiver's to tell.
+    let _ = sender.send(batch);
+    Ok(())
+}
+
+fn replay_batches(
+    batches: Receiver<Batch<'_>>,
+    mut recovery: Recovery,
+    values: &Values,
+    path: &Path,
+) -> Result<Replayed, OpenError> {
+    let (mut rows, mut used) = (0, 0);
+    for (revision, row) in batches.into_iter().flatten() {
+        let record = row::read(Revision::new(revision), row.value())
+            .map_err(|error| OpenError::damaged(path, error))?;
+        recovery
+            .add(values.opened(record))
+            .map_err(|error| OpenError::damaged(path, error))?;
+        used += row.value().len() as u64;
+        rows += 1;
+    }
+    Ok(Replayed {
         rows,
         used,
         recovered: recovery.finish(),
@@ -329,7 +408,7 @@ impl Redb {
         result
     }
 
-    /// Whether the last commit found the disk full, a moment ago, and there is still no room for this one.
+    /// True if a recent commit found the disk full and there is still no room for this one.
     fn is_still_full(&self, commit: &Commit<'_>) -> bool {
         let is_recent = self.full_at.is_some_and(|at| at.elapsed() < RETRY_WHEN_FULL);
         let bytes = commit.records.iter().map(|record| row::len(record) as u64);
@@ -372,7 +451,7 @@ impl Redb {
     /// Reopens the file after an error, and removes the rows of the failed commit.
     fn reopen(&self) -> Result<(Database, u64), redb::Error> {
         let file = File::options().read(true).write(true).open(self.dir.data())?;
-        let database = open_database(&self.open_file, file, &self.sync_failure, Arc::default())?;
+        let database = open_database(&self.open_file, file, &self.sync_failure)?;
         let transaction = database.begin_write()?;
         let failed = self.current.next().get()..;
         let mut log = transaction.open_table(LOG)?;

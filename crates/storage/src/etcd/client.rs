@@ -126,7 +126,10 @@ impl Client {
 
     /// Starts a watch. Its events, or its end, come out of the answers.
     pub(crate) async fn watch(&self, create: WatchCreateRequest) -> Result<Answers, CallError> {
-        let request = WatchRequest { create: Some(create) };
+        let request = WatchRequest {
+            create: Some(create),
+            ..Default::default()
+        };
         let connection = self.connection().await?;
         let begun = connection.stream("/etcdserverpb.Watch/Watch", &request);
         let begun = timeout(CALL_TIMEOUT, begun).await;

@@ -12,11 +12,15 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::timeout;
+
 use super::error::CallError;
-use super::grpc::Answers;
+use super::grpc::{Answers, Further};
 use super::keys::Meaning;
 use super::load::{load, revision};
-use super::messages::{Event, EventType, KeyValue, WatchCreateRequest, WatchResponse};
+use super::messages::{
+    Event, EventType, KeyValue, StatusRequest, StatusResponse, WatchCreateRequest, WatchResponse,
+};
 use super::shared::Shared;
 use crate::model::Record;
 use crate::mvcc::Mvcc;
@@ -28,6 +32,9 @@ use crate::{Key, Revision};
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// A fraction of the time that a reader waits for the watch.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The time a new watch waits for the version of its member.
+const STATUS_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The reason a watch ended.
 #[derive(Debug, thiserror::Error)]
@@ -130,7 +137,7 @@ async fn follow(shared: &Shared, health: &mut Health) -> Result<Infallible, Brok
         fragment: true,
     };
     let mut answers = shared.client.watch(create).await?;
-    shared.note_watch();
+    shared.note_watch(progress_requests(&answers).await);
     let broken = take_all(shared, &mut answers, health).await;
     if shared.watched_for() >= LONGEST_PAUSE {
         // The watch was healthy; there was nothing to deliver.
@@ -139,6 +146,36 @@ async fn follow(shared: &Shared, health: &mut Health) -> Result<Infallible, Brok
     // Another member may work better.
     shared.client.leave(&answers.connection).await;
     broken
+}
+
+/// The requests for progress of a watch, if its member answers them reliably.
+async fn progress_requests(answers: &Answers) -> Option<Further> {
+    let status = answers
+        .connection
+        .unary("/etcdserverpb.Maintenance/Status", &StatusRequest {});
+    match timeout(STATUS_PATIENCE, status).await {
+        Ok(Ok(StatusResponse { version })) if answers_progress_requests(&version) => answers.further(),
+        Ok(Ok(_)) => None,
+        // The watch works all the same.
+        Ok(Err(error)) => {
+            tracing::debug!("the version of etcd is unknown: {error}");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+/// Whether this version of etcd answers a request for progress only after it has delivered all events, and on the
+/// stream of the watch. Kubernetes asks the same versions.
+fn answers_progress_requests(version: &str) -> bool {
+    let numbers = version.split(['.', '-', '+']).map(|number| number.parse().ok());
+    let numbers: Option<Vec<u32>> = numbers.take(3).collect();
+    match numbers.as_deref() {
+        Some(&[3, 4, patch]) => patch >= 31,
+        Some(&[3, 5, patch]) => patch >= 13,
+        Some(newer) => *newer >= [3, 6, 0][..],
+        None => false,
+    }
 }
 
 async fn take_all(shared: &Shared, answers: &mut Answers, health: &mut Health) -> Result<Infallible, Broken> {
@@ -271,6 +308,33 @@ mod tests {
         health.recovered();
         assert!(health.broke());
         assert_eq!(health, pause(FIRST_PAUSE));
+    }
+
+    #[test]
+    fn only_versions_that_answer_progress_requests_in_order_are_asked() {
+        let asked = |versions: &[&str], expected: bool| {
+            for version in versions {
+                assert_eq!(answers_progress_requests(version), expected, "{version}");
+            }
+        };
+        asked(
+            &[
+                "3.4.31",
+                "3.5.13",
+                "3.5.30",
+                "3.6.0",
+                "3.6.0-rc.1",
+                "3.10.0",
+                "4.0.0",
+            ],
+            true,
+        );
+        asked(
+            &[
+                "3.3.27", "3.4.23", "3.4.30", "3.5.0", "3.5.12", "3.5", "", "unknown",
+            ],
+            false,
+        );
     }
 
     fn event(revision: i64) -> Event {

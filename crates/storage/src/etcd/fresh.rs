@@ -3,10 +3,11 @@
 //! A reader that arrives during a request waits for the next one, since the answer in flight may predate it. So there
 //! is one request at a time, however many readers there are.
 //!
-//! etcd counts the writes of all its users. If it is ahead because of foreign keys, the watch delivers nothing; then
-//! the fence key is written, which the watch does deliver. (etcd can be asked for the progress of a watch, but before
-//! 3.4.25 and 3.5.8 it may answer before it has delivered all events.)
+//! etcd counts the writes of all its users. If it is ahead because of foreign keys, the watch delivers nothing. Then
+//! etcd is asked for the progress of the watch. Before 3.4.31 and 3.5.13 it may answer before it has delivered all
+//! events; there, or without an answer, the fence key is written, which the watch does deliver.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,10 +23,13 @@ use super::messages::{PutRequest, Request, RequestOp, TxnRequest};
 use super::shared::Shared;
 use crate::{ReadError, Revision};
 
+/// The time the watch may take before etcd is asked for its progress, which costs little.
+const ASK_AFTER: Duration = Duration::from_millis(2);
 /// The time the watch may take before the missing revisions are assumed to be of foreign keys.
 const FENCE_AFTER: Duration = Duration::from_millis(20);
-/// The same for a new watch, which may take longer: etcd serves watches that catch up every 100 ms.
-const LATE_START: Duration = Duration::from_millis(300);
+/// The same for a new watch or the answer to a request, which may take longer: etcd serves watches that catch up every
+/// 100 ms, and does not answer for them.
+const LATE: Duration = Duration::from_millis(300);
 
 /// The waiting readers.
 #[derive(Debug, Default)]
@@ -73,8 +77,14 @@ impl Freshness {
 
 async fn catch_up(shared: &Shared) -> Result<(), ReadError> {
     let newest = shared.newest_revision().await.map_err(unavailable)?;
-    let arrival = shared.arrivals.wait_for(&shared.state, newest);
-    let patience = FENCE_AFTER.max(LATE_START.saturating_sub(shared.watched_for()));
+    let mut arrival = pin!(shared.arrivals.wait_for(&shared.state, newest));
+    if timeout(ASK_AFTER, &mut arrival).await.is_ok() {
+        return Ok(());
+    }
+    let patience = match shared.ask_for_progress() {
+        true => LATE,
+        false => FENCE_AFTER.max(LATE.saturating_sub(shared.watched_for())),
+    };
     if timeout(patience, arrival).await.is_ok() {
         return Ok(());
     }

@@ -16,7 +16,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http2::SendRequest;
 use prost::Message;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::error::{CallError, Code};
@@ -75,9 +75,9 @@ impl Connection {
 
     /// Sends one message and returns the stream of answers, until it is dropped.
     pub(crate) async fn stream<Q: Message>(&self, path: &str, message: &Q) -> Result<Answers, CallError> {
-        let (keep_open, open) = oneshot::channel();
-        let mut answers = self.call(path, message, Some(open)).await?;
-        answers._keep_open = Some(keep_open);
+        let (more, further) = mpsc::channel(1);
+        let mut answers = self.call(path, message, Some(further)).await?;
+        answers.more = Some(more);
         Ok(answers)
     }
 
@@ -85,11 +85,11 @@ impl Connection {
         &self,
         path: &str,
         message: &Q,
-        open: Option<oneshot::Receiver<()>>,
+        further: Option<mpsc::Receiver<Bytes>>,
     ) -> Result<Answers, CallError> {
         let body = RequestBody {
             message: Some(framed(message)),
-            open,
+            further,
         };
         let request = Request::post(format!("{}{path}", self.endpoint))
             .header("content-type", "application/grpc")
@@ -136,7 +136,7 @@ impl Connection {
             connection: self.clone(),
             body,
             buffer: BytesMut::new(),
-            _keep_open: None,
+            more: None,
         })
     }
 
@@ -186,11 +186,32 @@ pub(crate) struct Answers {
     body: Incoming,
     /// Received bytes that are not a complete message yet.
     buffer: BytesMut,
-    /// The request ends when this is dropped.
-    _keep_open: Option<oneshot::Sender<()>>,
+    /// Takes further messages of the request, which ends when this is dropped.
+    more: Option<mpsc::Sender<Bytes>>,
+}
+
+/// Sends further messages of a request while its answers are read.
+#[derive(Clone, Debug)]
+pub(crate) struct Further(mpsc::WeakSender<Bytes>);
+
+impl Further {
+    /// Sends a message unless another one waits to be sent; false if the request has ended.
+    pub(crate) fn send(&self, message: &impl Message) -> bool {
+        let Some(more) = self.0.upgrade() else {
+            return false;
+        };
+        // Dropped if there is one already: the answer to that one comes later than this call.
+        let _ = more.try_send(framed(message));
+        !more.is_closed()
+    }
 }
 
 impl Answers {
+    /// Sends further messages; `None` for a call with a single one.
+    pub(crate) fn further(&self) -> Option<Further> {
+        self.more.as_ref().map(|more| Further(more.downgrade()))
+    }
+
     /// The next message; `None` at a successful end.
     pub(crate) async fn next<A: Message + Default>(&mut self) -> Result<Option<A>, CallError> {
         loop {
@@ -262,11 +283,11 @@ fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// One message. Then the request ends, or stays open until the sender of `_keep_open` is dropped.
+/// One message, and further ones until their sender is dropped.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     message: Option<Bytes>,
-    open: Option<oneshot::Receiver<()>>,
+    further: Option<mpsc::Receiver<Bytes>>,
 }
 
 impl Body for RequestBody {
@@ -280,18 +301,20 @@ impl Body for RequestBody {
         if let Some(message) = self.message.take() {
             return Poll::Ready(Some(Ok(Frame::data(message))));
         }
-        match &mut self.open {
-            Some(open) => Pin::new(open).poll(context).map(|_| None),
+        match &mut self.further {
+            Some(further) => further
+                .poll_recv(context)
+                .map(|message| message.map(|message| Ok(Frame::data(message)))),
             None => Poll::Ready(None),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.message.is_none() && self.open.is_none()
+        self.message.is_none() && self.further.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        match (&self.message, &self.open) {
+        match (&self.message, &self.further) {
             (Some(message), None) => SizeHint::with_exact(message.len() as u64),
             _ => SizeHint::default(),
         }

@@ -166,6 +166,16 @@ pub(crate) struct CompactionRequest {
 pub(crate) struct CompactionResponse {}
 
 #[derive(Clone, PartialEq, Message)]
+pub(crate) struct StatusRequest {}
+
+/// The state of a member.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct StatusResponse {
+    #[prost(string, tag = "2")]
+    pub(crate) version: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
 pub(crate) struct LeaseGrantRequest {
     /// Seconds.
     #[prost(int64, tag = "1")]
@@ -178,11 +188,18 @@ pub(crate) struct LeaseGrantResponse {
     pub(crate) id: i64,
 }
 
+/// One of these.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct WatchRequest {
     #[prost(message, optional, tag = "1")]
     pub(crate) create: Option<WatchCreateRequest>,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) progress: Option<WatchProgressRequest>,
 }
+
+/// Asks for the revision up to which everything was delivered.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct WatchProgressRequest {}
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct WatchCreateRequest {

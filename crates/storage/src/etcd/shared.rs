@@ -8,8 +8,10 @@ use tokio::time::Instant;
 use super::arrivals::Arrivals;
 use super::client::Client;
 use super::error::CallError;
+use super::grpc::Further;
 use super::keys::Keys;
 use super::load::Origin;
+use super::messages::{WatchProgressRequest, WatchRequest};
 use crate::Revision;
 use crate::state::SharedState;
 use crate::transform::Values;
@@ -23,6 +25,8 @@ pub(crate) struct Shared {
     pub(crate) state: SharedState,
     pub(crate) arrivals: Arrivals,
     watched_since: Mutex<Instant>,
+    /// Asks for the progress of the current watch, if etcd answers that reliably.
+    progress: Mutex<Option<Further>>,
     failure: Mutex<Option<String>>,
 }
 
@@ -42,6 +46,7 @@ impl Shared {
             state,
             arrivals: Arrivals::default(),
             watched_since: Mutex::new(Instant::now()),
+            progress: Mutex::default(),
             failure: Mutex::default(),
         }
     }
@@ -60,9 +65,21 @@ impl Shared {
         known.check(Origin::of(&self.client, &self.keys).await?)
     }
 
-    /// Records that a watch has started.
-    pub(crate) fn note_watch(&self) {
+    /// Records that a watch has started, and its requests for progress if they are reliable.
+    pub(crate) fn note_watch(&self, progress: Option<Further>) {
         *self.watched_since.lock() = Instant::now();
+        *self.progress.lock() = progress;
+    }
+
+    /// Asks up to which revision the watch has delivered everything; false if etcd does not answer that reliably. The
+    /// answer is a progress notification, unless the watch is still catching up.
+    pub(crate) fn ask_for_progress(&self) -> bool {
+        let request = WatchRequest {
+            progress: Some(WatchProgressRequest {}),
+            ..Default::default()
+        };
+        let progress = self.progress.lock();
+        progress.as_ref().is_some_and(|progress| progress.send(&request))
     }
 
     /// The age of the current watch.

@@ -1,7 +1,7 @@
 //! Writes: one transaction each, which compares the key's revision and replaces it.
 //!
-//! A write is answered after etcd has committed it and the watch has delivered it, so that its writer, and whoever the
-//! writer informs, reads it here. Nothing is batched: etcd groups concurrent writes into one disk write.
+//! A write is answered after etcd has committed it and the watch has delivered it, so that the
+//! writer, and clients it informs, read it here. Nothing is batched: etcd groups concurrent writes into one disk write.
 //!
 //! If the answer is lost, the watch decides. A change of the key from exactly the expected revision to exactly the
 //! written value is this write. If the key has moved on from that revision otherwise, the comparison can never succeed
@@ -25,7 +25,7 @@ use super::messages::{
 };
 use super::shared::Shared;
 use crate::transaction::Command;
-use crate::{Change, EngineError, Key, KeyValue, Revision, WriteError};
+use crate::{Change, EngineError, Key, KeyValue, Revision, Value, WriteError};
 
 /// The time a committed write waits for the watch to deliver it. Then it is answered anyway: it has happened, and
 /// consistent reads wait on their own.
@@ -164,7 +164,7 @@ impl Write {
     fn key_value(&self, shared: &Shared, found: Found) -> KeyValue {
         KeyValue {
             key: self.key.clone(),
-            value: shared.values.open(&self.key, found.value.into()).0,
+            value: shared.values.open(&self.key, found.value.into()).0.into(),
             create_revision: revision(found.create_revision),
             mod_revision: revision(found.mod_revision),
         }
@@ -194,7 +194,7 @@ impl Write {
     fn is_ours(&self, change: &Change) -> bool {
         self.value.is_some()
             && change.key == self.key
-            && change.value == self.value
+            && change.value.as_ref().map(Value::bytes) == self.value
             && change.previous.as_ref().map(|(_, since)| *since) == self.expected
     }
 

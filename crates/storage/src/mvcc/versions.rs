@@ -20,9 +20,7 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
-
-use crate::Revision;
+use crate::{Revision, Value};
 
 /// The value of a key from one revision on, or its absence.
 #[derive(Clone, Debug)]
@@ -30,7 +28,7 @@ pub(crate) struct Version {
     pub(crate) mod_revision: Revision,
     pub(crate) create_revision: Revision,
     /// `None` from a deletion on.
-    pub(crate) value: Option<Bytes>,
+    pub(crate) value: Option<Value>,
 }
 
 /// The result of compacting a key.
@@ -60,6 +58,10 @@ impl Versions {
 
     pub(crate) fn latest(&self) -> &Version {
         &self.latest
+    }
+
+    pub(crate) fn latest_mut(&mut self) -> &mut Version {
+        &mut self.latest
     }
 
     /// Adds a newer version.
@@ -108,7 +110,7 @@ mod tests {
         Version {
             mod_revision: Revision::new(mod_revision),
             create_revision: Revision::new(create_revision),
-            value: value.map(|text| Bytes::from_static(text.as_bytes())),
+            value: value.map(Value::from),
         }
     }
 
@@ -125,7 +127,7 @@ mod tests {
         (1..=10)
             .map(
                 |revision| match versions.at(Revision::new(revision)).map(|found| &found.value) {
-                    Some(Some(value)) => char::from(value[0]),
+                    Some(Some(value)) => char::from(value.bytes()[0]),
                     Some(None) | None => '-',
                 },
             )

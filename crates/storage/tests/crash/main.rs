@@ -176,14 +176,16 @@ async fn check_state(store: &Store, expected: &mut Expected) {
     }
     for (key, (revision, number)) in expected.iter_mut() {
         match found.get(key) {
-            Some(item) if item.mod_revision == *revision => assert_eq!(self::number(&item.value), *number),
+            Some(item) if item.mod_revision == *revision => {
+                assert_eq!(self::number(&item.value.bytes()), *number)
+            }
             Some(item) => {
                 assert!(
                     item.mod_revision > *revision,
                     "{key} went back to {}",
                     item.mod_revision
                 );
-                (*revision, *number) = (item.mod_revision, self::number(&item.value));
+                (*revision, *number) = (item.mod_revision, self::number(&item.value.bytes()));
             }
             None if *number == 0 => {}
             None => {
@@ -228,7 +230,10 @@ async fn check_feed(store: &Store, acks: &[Ack]) {
             for change in feed.read().unwrap().changes {
                 expected += 1;
                 assert_eq!(change.revision.get(), expected, "a gap");
-                let number = change.value.as_ref().map_or(0, self::number);
+                let number = change
+                    .value
+                    .as_ref()
+                    .map_or(0, |value| self::number(&value.bytes()));
                 if let Some(ack) = acknowledged.get(&change.revision) {
                     assert_eq!((&*change.key, number), (&*ack.key, ack.number));
                 }

@@ -25,11 +25,11 @@ fn text(bytes: &Bytes) -> &str {
 fn show(change: &Arc<Change>) -> String {
     let mut line = format!("{} {}", change.revision, change.key);
     match &change.value {
-        Some(value) => line += &format!(" = {}", text(value)),
+        Some(value) => line += &format!(" = {}", text(&value.bytes())),
         None => line += " gone",
     }
     if let Some((value, since)) = &change.previous {
-        line += &format!(", was {} since {since}", text(value));
+        line += &format!(", was {} since {since}", text(&value.bytes()));
     }
     line + &format!(", created {}", change.create_revision)
 }
@@ -44,7 +44,7 @@ fn show_item(item: &KeyValue) -> String {
     } = item;
     format!(
         "{key} = {} @ {mod_revision}, created {create_revision}",
-        text(value)
+        text(&value.bytes())
     )
 }
 
@@ -76,7 +76,7 @@ async fn delete(store: &Store, key: &str, expected: Revision) -> Revision {
 
 async fn value(store: &Store, key: &str, at: Option<Revision>) -> Option<String> {
     let found = store.get(key, at).await.unwrap();
-    found.map(|found| text(&found.value).to_owned())
+    found.map(|found| text(&found.value.bytes()).to_owned())
 }
 
 async fn items(store: &Store, request: &RangeRequest<'_>) -> Vec<String> {

@@ -9,7 +9,7 @@ use watchkeeper_storage::{OpenError, Range, Revision, Store, StoreOptions, verif
 const FILE: &str = "store.redb";
 /// The number of flipped bits, for a longer run.
 const SAMPLES: &str = "WATCHKEEPER_DAMAGE_TEST_SAMPLES";
-const DEFAULT_SAMPLES: usize = 600;
+const DEFAULT_SAMPLES: usize = 300;
 
 /// A store with updates, deletions and compacted history, closed.
 async fn sample() -> (tempfile::TempDir, Range) {

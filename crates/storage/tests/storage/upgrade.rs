@@ -43,7 +43,7 @@ async fn held(store: &Store) -> Vec<(String, String)> {
         .map(|item| {
             (
                 item.key.to_string(),
-                String::from_utf8(item.value.to_vec()).unwrap(),
+                String::from_utf8(item.value.bytes().to_vec()).unwrap(),
             )
         })
         .collect()
@@ -63,7 +63,7 @@ async fn a_store_of_format_1_is_read_and_upgraded() {
         let old = store
             .get("/registry/configmaps/default/2", Some(Revision::new(30)))
             .await;
-        assert!(old.unwrap().unwrap().value.starts_with(b"value 22 "));
+        assert!(old.unwrap().unwrap().value.bytes().starts_with(b"value 22 "));
         store
             .create("/more", "x".into(), Some(Duration::from_secs(3600)))
             .await

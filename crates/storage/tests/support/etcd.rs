@@ -112,6 +112,19 @@ impl Etcd {
         number("leader").is_some_and(|leader| number("member_id") == Some(leader))
     }
 
+    /// True if it reports the progress of a watch on request, in order with the events.
+    pub fn reports_progress(&self) -> bool {
+        let answer = self.ask("GET", "/version", "").unwrap();
+        let (_, rest) = answer.split_once("\"etcdserver\":\"").unwrap();
+        let numbers = rest.split(['.', '"', '-']).take(3);
+        let numbers: Vec<u32> = numbers.map(|number| number.parse().unwrap()).collect();
+        match numbers[..2] {
+            [3, 4] => numbers[2] >= 31,
+            [3, 5] => numbers[2] >= 13,
+            _ => numbers[..2] > [3, 5][..],
+        }
+    }
+
     /// `kill -9`.
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
@@ -145,7 +158,7 @@ impl Etcd {
         panic!("etcd does not serve");
     }
 
-    /// Whether any of its files has a text in it: its database, or its log of writes.
+    /// True if its database or write-ahead log contains a text.
     pub fn holds(&self, text: &str) -> bool {
         let mut folders = vec![self.dir.path().to_owned()];
         while let Some(folder) = folders.pop() {

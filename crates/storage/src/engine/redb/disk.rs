@@ -6,13 +6,12 @@
 //! ([`read_again`]).
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Seek as _};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use redb::StorageBackend;
-
-use super::read_ahead::ReadAhead;
 
 /// A file is read in pieces of this size.
 const READ_BYTES: usize = 4 << 20;
@@ -41,7 +40,6 @@ impl SyncFailure {
 #[derive(Debug)]
 pub(crate) struct Disk {
     pub(crate) file: Box<dyn StorageBackend>,
-    pub(crate) ahead: Arc<ReadAhead>,
     pub(crate) sync_failure: SyncFailure,
 }
 
@@ -51,11 +49,10 @@ impl StorageBackend for Disk {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.ahead.read(&*self.file, offset, out)
+        self.file.read(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.ahead.forget();
         self.file.set_len(len)
     }
 
@@ -64,7 +61,6 @@ impl StorageBackend for Disk {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.ahead.forget();
         self.file.write(offset, data)
     }
 
@@ -73,26 +69,31 @@ impl StorageBackend for Disk {
     }
 }
 
-/// Asks the system to drop cached pages of a file and reads it from the disk again. Dirty pages stay.
+/// Asks the system to drop cached pages of a file, so that it is read from the disk again. Dirty pages stay.
 ///
-/// The file is read from its beginning to its end at once. Its trees are walked next, three times and in an order of their
-/// own: a cold walk waits for the disk at nearly every page, and takes many times as long as reading all of it.
-pub(crate) fn read_again(file: &File) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
+/// The trees of the file are walked next, three times, in key order: with a cold cache a walk waits for the disk at
+/// nearly every page. So a thread reads the file from beginning to end meanwhile. It ignores errors; the walk reports
+/// them.
+#[cfg(target_os = "linux")]
+pub(crate) fn read_again(file: &File) {
+    use std::os::unix::fs::FileExt as _;
+
     // This is a hint. If the system ignores it, reads may come from its cache.
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
-    let mut reader = BufReader::with_capacity(READ_BYTES, file);
-    reader.rewind()?;
-    loop {
-        let read = reader.fill_buf()?.len();
-        if read == 0 {
-            return Ok(());
+    let Ok(file) = file.try_clone() else { return };
+    thread::spawn(move || {
+        let (mut buffer, mut offset) = (vec![0; READ_BYTES], 0);
+        while let Ok(read @ 1..) = file.read_at(&mut buffer, offset) {
+            offset += read as u64;
         }
-        reader.consume(read);
-    }
+    });
 }
 
-/// Whether the disk has no room for that many bytes and some spare. `false` if that cannot be told.
+/// Other systems have no such hint; pages may come from their cache.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn read_again(_: &File) {}
+
+/// True if the disk has no room for that many bytes and a reserve; false if its free space is unknown.
 pub(crate) fn is_full(file: &File, bytes: u64) -> bool {
     #[cfg(unix)]
     // Blocks that are reserved for the superuser count as free: the system knows who may use them.

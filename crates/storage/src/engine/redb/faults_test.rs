@@ -98,7 +98,7 @@ fn faulty(faults: &Faults) -> OpenFile {
 fn open(path: &Path, faults: &Faults) -> Store {
     let clock = Clock::start();
     let open_file = faulty(faults);
-    let (engine, recovered) = open_with(path, clock.now(), Values::Plain, open_file).unwrap();
+    let (engine, recovered) = open_with(path, clock.now(), Values::Plain, None, open_file).unwrap();
     Store::start(recovered, clock, Box::new(engine), StoreOptions::default())
 }
 

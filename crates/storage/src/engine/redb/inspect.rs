@@ -65,7 +65,7 @@ fn read_checked(dir: &Path) -> Result<(Contents, u64), OpenError> {
         .map_err(io_error("look at the data file", &data))?
         .len();
     let database = open_view(file).map_err(|error| open_error(&data, error))?;
-    let contents = recover(&database, &data, Clock::start().now(), &Values::Raw)?;
+    let contents = recover(&database, &data, Clock::start().now(), &Values::Raw, None)?;
     Ok((contents, file_bytes))
 }
 

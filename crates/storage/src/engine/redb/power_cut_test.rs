@@ -81,7 +81,7 @@ fn open(path: &Path, journal: &Journal) -> Store {
         let journal = journal.clone();
         Ok(Box::new(RecordingDisk { disk, journal }))
     });
-    let (engine, recovered) = open_with(path, clock.now(), Values::Plain, open_file).unwrap();
+    let (engine, recovered) = open_with(path, clock.now(), Values::Plain, None, open_file).unwrap();
     let retention = Retention {
         revisions: 30,
         ..Default::default()

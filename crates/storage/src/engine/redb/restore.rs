@@ -8,7 +8,6 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 
 use redb::backends::FileBackend;
 
@@ -89,8 +88,8 @@ fn fill(
     open_file: &OpenFile,
 ) -> Result<(), BackupError> {
     let fail = |error: redb::Error| BackupError::from(open_error(data, error));
-    let database = open_database(open_file, file, &SyncFailure::default(), Arc::default())
-        .map_err(|error| fail(error.into()))?;
+    let database =
+        open_database(open_file, file, &SyncFailure::default()).map_err(|error| fail(error.into()))?;
     init_tables(&database, revision).map_err(fail)?;
     let mut reader = BackupReader::open(backup)?;
     loop {
@@ -131,7 +130,7 @@ fn read_back(data: &Path, file: File, revision: Revision, summary: &BackupSummar
     let database = builder()
         .create_with_backend(view)
         .map_err(|error| fail(error.into()))?;
-    let contents = recover(&database, data, 0, &Values::Raw)?;
+    let contents = recover(&database, data, 0, &Values::Raw, None)?;
     let mvcc = &contents.recovered.mvcc;
     let keys = mvcc.iter().count() as u64;
     if (mvcc.current(), keys) != (revision, summary.keys) {

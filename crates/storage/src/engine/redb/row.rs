@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use crate::model::Record;
 use crate::transform::Seal;
-use crate::{Key, Revision};
+use crate::{Key, Revision, Value};
 
 const CHECKSUM: usize = 4;
 const HEADER: usize = 33;
@@ -36,7 +36,7 @@ pub(crate) enum RowError {
 
 /// The encoded length of a record.
 pub(crate) fn len(record: &Record) -> usize {
-    HEADER + record.key.len() + record.value.as_ref().map_or(0, Bytes::len)
+    HEADER + record.key.len() + record.value.as_ref().map_or(0, Value::len)
 }
 
 /// Writes a record into a buffer of exactly [`len`] bytes.
@@ -51,7 +51,7 @@ pub(crate) fn write(record: &Record, row: &mut [u8]) {
     header[29..33].copy_from_slice(&(record.key.len() as u32).to_le_bytes());
     let (key, value) = rest.split_at_mut(record.key.len());
     key.copy_from_slice(record.key.as_bytes());
-    value.copy_from_slice(record.value.as_deref().unwrap_or_default());
+    value.copy_from_slice(&record.value.as_ref().map(Value::bytes).unwrap_or_default());
     let checksum = checksum(record.revision, &row[CHECKSUM..]);
     row[..CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
 }
@@ -73,7 +73,7 @@ pub(crate) fn read(revision: Revision, row: &[u8]) -> Result<Record, RowError> {
     Ok(Record {
         revision,
         key: Key::from(std::str::from_utf8(key).map_err(|_| RowError::Key(revision))?),
-        value: (flags & HAS_VALUE != 0).then(|| Bytes::copy_from_slice(value)),
+        value: (flags & HAS_VALUE != 0).then(|| Bytes::copy_from_slice(value).into()),
         create_revision: Revision::new(number(5)),
         written_at: number(13),
         expires_at: (flags & EXPIRES != 0).then(|| number(21)),
@@ -96,7 +96,7 @@ mod tests {
         Record {
             revision: Revision::new(9),
             key: Key::from("/pods/a"),
-            value: value.map(|text| Bytes::from_static(text.as_bytes())),
+            value: value.map(Into::into),
             create_revision: Revision::new(5),
             written_at: 1_700_000_000_000,
             expires_at,
