@@ -23,22 +23,22 @@ use crate::error::Error;
 
 /// A request with options `O` and result `T`, sent when it is awaited.
 #[must_use = "a request is sent when it is awaited"]
-pub struct Call<'a, O: Clone, T> {
+pub struct Call<'a, O: Clone, T, E = Error> {
     options: Option<Cow<'a, O>>,
-    state: State<'a, O, T>,
+    state: State<'a, O, T, E>,
 }
 
 /// Builds and sends the request.
-type Sender<'a, O, T> = Box<dyn FnOnce(&O) -> BoxFuture<'a, Result<T, Error>> + Send + 'a>;
+type Sender<'a, O, T, E> = Box<dyn FnOnce(&O) -> BoxFuture<'a, Result<T, E>> + Send + 'a>;
 
-enum State<'a, O, T> {
-    Unsent(Sender<'a, O, T>),
-    Sent(BoxFuture<'a, Result<T, Error>>),
+enum State<'a, O, T, E> {
+    Unsent(Sender<'a, O, T, E>),
+    Sent(BoxFuture<'a, Result<T, E>>),
     Answered,
 }
 
-impl<'a, O: Clone + Default, T> Call<'a, O, T> {
-    pub(crate) fn new(send: impl FnOnce(&O) -> BoxFuture<'a, Result<T, Error>> + Send + 'a) -> Self {
+impl<'a, O: Clone + Default, T, E> Call<'a, O, T, E> {
+    pub(crate) fn new(send: impl FnOnce(&O) -> BoxFuture<'a, Result<T, E>> + Send + 'a) -> Self {
         Self {
             options: None,
             state: State::Unsent(Box::new(send)),
@@ -56,17 +56,18 @@ impl<'a, O: Clone + Default, T> Call<'a, O, T> {
     /// Converts the result.
     pub(crate) fn then<U>(
         self,
-        answer: impl FnOnce(Result<T, Error>) -> Result<U, Error> + Send + 'a,
-    ) -> Call<'a, O, U>
+        answer: impl FnOnce(Result<T, E>) -> Result<U, E> + Send + 'a,
+    ) -> Call<'a, O, U, E>
     where
         O: 'a,
         T: 'a,
+        E: 'a,
     {
         let Self { options, state } = self;
         let State::Unsent(send) = state else {
             unreachable!("it was just made");
         };
-        let send = move |options: &O| -> BoxFuture<'a, Result<U, Error>> {
+        let send = move |options: &O| -> BoxFuture<'a, Result<U, E>> {
             let sent = send(options);
             Box::pin(async move { answer(sent.await) })
         };
@@ -85,8 +86,8 @@ impl<T> Call<'_, ApplyOptions, T> {
     }
 }
 
-impl<O: Clone + Default + Unpin, T> Future for Call<'_, O, T> {
-    type Output = Result<T, Error>;
+impl<O: Clone + Default + Unpin, T, E> Future for Call<'_, O, T, E> {
+    type Output = Result<T, E>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let State::Unsent(_) = &self.state
@@ -105,7 +106,7 @@ impl<O: Clone + Default + Unpin, T> Future for Call<'_, O, T> {
     }
 }
 
-impl<O: Clone + fmt::Debug, T> fmt::Debug for Call<'_, O, T> {
+impl<O: Clone + fmt::Debug, T, E> fmt::Debug for Call<'_, O, T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
             .field("options", &self.options)

@@ -6,7 +6,7 @@
 //! It takes an `http::Request` whose URI is a path and query, and returns a response with a 2xx status whose body is
 //! still arriving, or an [`Error`] that names the request.
 
-mod call;
+mod attempts;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use hyper_util::rt::TokioIo;
 use watchkeeper_meta::error_chain;
 
 use crate::auth::Auth;
-use crate::config::{Config, ConfigError, Credentials};
+use crate::config::{Config, ConfigError, Credentials, LoadOptions};
 use crate::error::{Error, ErrorKind};
 use crate::learnt::Learnt;
 use crate::metrics::RequestMetrics;
@@ -27,7 +27,7 @@ use crate::rate_limit::{Bucket, RateLimit};
 use crate::transport::{Body, Connector, InProcess, Io, Lane, Pool};
 use crate::warning::{Warning, warnings};
 use crate::write::WriteObserver;
-use call::Call;
+use attempts::Attempts;
 
 /// A client of one API server. Clones share connections, credentials and the rate limit.
 #[derive(Clone)]
@@ -121,6 +121,22 @@ pub struct SendOptions {
 }
 
 impl Client {
+    /// The client of this process, with the configuration that kubectl would use: the kubeconfig files of `$KUBECONFIG` or
+    /// `~/.kube/config`, and in a pod its service account. Opens no connection.
+    ///
+    /// For another context, user or namespace, use [`new`](Self::new) with [`LoadOptions`].
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), watchkeeper_client::ConfigError> {
+    /// use watchkeeper_client::Client;
+    /// let client = Client::from_environment()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn from_environment() -> Result<Self, ConfigError> {
+        Self::new(&Config::load(&LoadOptions::default())?, ClientOptions::default())
+    }
+
     /// Reads certificates and checks the settings; opens no connection.
     pub fn new(config: &Config, options: ClientOptions) -> Result<Self, ConfigError> {
         // Credentials are sent over TLS only, as in client-go: plain HTTP would disclose them.
@@ -224,11 +240,11 @@ impl Client {
         options: &'a SendOptions,
     ) -> BoxFuture<'a, Result<Response<Body>, Error>> {
         Box::pin(async move {
-            let mut call = Call::new(&self.inner, request, options)?;
+            let mut attempts = Attempts::new(&self.inner, request, options)?;
             let limit = options
                 .timeout
                 .or(self.inner.options.timeout.filter(|_| !options.watch));
-            call.run(limit).await
+            attempts.run(limit).await
         })
     }
 
@@ -258,7 +274,7 @@ impl Client {
 
     /// Sends an upgrade request on its own HTTP/1.1 connection. The answer must come within 45 seconds.
     pub async fn upgrade(&self, request: Request<Bytes>) -> Result<Response<Box<dyn Io>>, Error> {
-        let mut call = Call::new(
+        let mut attempts = Attempts::new(
             &self.inner,
             request,
             &SendOptions {
@@ -266,13 +282,13 @@ impl Client {
                 ..SendOptions::default()
             },
         )?;
-        call.lane = Lane::Upgrade;
-        let mut response = call.run(None).await?;
+        attempts.lane = Lane::Upgrade;
+        let mut response = attempts.run(None).await?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return Err(call.error(ErrorKind::Upgrade(format!("it answered {}", response.status()))));
+            return Err(attempts.error(ErrorKind::Upgrade(format!("it answered {}", response.status()))));
         }
         let upgraded = hyper::upgrade::on(&mut response).await;
-        let upgraded = upgraded.map_err(|error| call.error(ErrorKind::Upgrade(error_chain(&error))))?;
+        let upgraded = upgraded.map_err(|error| attempts.error(ErrorKind::Upgrade(error_chain(&error))))?;
         Ok(response.map(|_| Box::new(TokioIo::new(upgraded)) as Box<dyn Io>))
     }
 }

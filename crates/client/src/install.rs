@@ -5,11 +5,13 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use watchkeeper_meta::{ApplyOptions, FieldSelector, ListOptions, Resource, WatchOptions};
 use watchkeeper_wire::Object;
 
+use crate::call::Call;
 use crate::client::Client;
 use crate::discovery::Discovery;
 use crate::dynamic::DynamicApi;
@@ -95,14 +97,15 @@ pub enum InstallError {
 /// ```no_run
 /// # use watchkeeper_client::{Client, InstallError, install_crds};
 /// # async fn example(client: Client, crd: serde_json::Value) -> Result<(), InstallError> {
-/// install_crds(&client, &[crd], &Default::default()).await
+/// install_crds(&client, &[crd]).await
 /// # }
 /// ```
-pub async fn install_crds(
-    client: &Client,
-    crds: &[Value],
-    options: &InstallOptions,
-) -> Result<(), InstallError> {
+pub fn install_crds<'a>(client: &'a Client, crds: &'a [Value]) -> Call<'a, InstallOptions, (), InstallError> {
+    Call::new(move |options: &InstallOptions| install(client, crds, options.clone()).boxed())
+}
+
+async fn install(client: &Client, crds: &[Value], options: InstallOptions) -> Result<(), InstallError> {
+    let options = &options;
     let deadline = Instant::now() + options.timeout;
     let crds: Vec<Definition<'_>> = crds.iter().map(Definition::read).collect::<Result<_, _>>()?;
     let api = client.dynamic(Resource::cluster(
@@ -130,7 +133,12 @@ pub async fn install_crds(
 }
 
 /// Retries a request while its error is transient. The caller has a deadline.
-async fn retry_transient<T>(ask: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error> {
+///
+/// Not an `AsyncFn`: rustc cannot prove the future of its caller `Send`.
+async fn retry_transient<T, F>(ask: impl Fn() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
     let mut pause = FIRST_PAUSE;
     loop {
         match ask().await {
@@ -179,7 +187,7 @@ impl<'a> Definition<'a> {
             ..Default::default()
         };
         let manager = &options.field_manager;
-        let applied = retry_transient(async || api.apply(self.name, self.object, manager).with(&force).await);
+        let applied = retry_transient(|| api.apply(self.name, self.object, manager).with(&force));
         applied.await.map(drop).map_err(|source| InstallError::Apply {
             crd: self.name.to_owned(),
             source,
@@ -189,7 +197,7 @@ impl<'a> Definition<'a> {
     /// Waits until the server has established the definition, or refused its names.
     async fn established(&self, api: &DynamicApi) -> Result<(), InstallError> {
         loop {
-            let found = retry_transient(async || self.follow(api).await)
+            let found = retry_transient(|| self.follow(api))
                 .await
                 .map_err(|source| InstallError::Wait {
                     crd: self.name.to_owned(),
@@ -262,7 +270,7 @@ impl<'a> Definition<'a> {
                     options,
                 )
             };
-            let found = timeout_at(deadline, retry_transient(async || client.discover().await))
+            let found = timeout_at(deadline, retry_transient(|| client.discover()))
                 .await
                 .map_err(|_| late())?;
             let found = found.map_err(|source| InstallError::Wait {

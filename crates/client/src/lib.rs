@@ -9,13 +9,11 @@
 //!
 //! ```no_run
 //! use serde_json::json;
-//! use watchkeeper_client::{Config, LoadOptions};
-//! use watchkeeper_client::{Client, ClientOptions, WatchEvent};
+//! use watchkeeper_client::{Client, WatchEvent};
 //! use watchkeeper_meta::Resource;
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! let config = Config::load(&LoadOptions::default())?; // as kubectl finds it
-//! let client = Client::new(&config, ClientOptions::default())?;
+//! let client = Client::from_environment()?; // the cluster that kubectl would use
 //!
 //! let config_maps = client.dynamic(Resource::namespaced("", "v1", "ConfigMap", "configmaps"));
 //! let mut watch = config_maps.watch().await?;

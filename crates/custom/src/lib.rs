@@ -90,7 +90,6 @@ pub use definition::{Column, CustomResource, Definition, Metadata, Rule, Scale};
 pub use merge::{MergeError, merge_crds};
 pub use plural::plural;
 pub use structural::SchemaError;
-pub use watchkeeper_client::{InstallError, InstallOptions, install_crds};
 pub use watchkeeper_derive::Resource;
 
 /// The crates used by derived code.

@@ -12,7 +12,7 @@
 //! }
 //!
 //! let home = Website::new("home", WebsiteSpec { domain: "example.com".into() });
-//! install_crds(&client, &[Website::crd()], &Default::default()).await?;
+//! install_crds(&client, &[Website::crd()]).await?;
 //! ```
 //!
 //! The front page of `watchkeeper` has the same as a program that runs: this crate stands below it.

@@ -121,6 +121,7 @@ impl Resolver<'_> {
             list_map_keys: valued("listMapKey=").map(owned).collect(),
             map_type: valued("mapType=").next().map(granularity),
             struct_type: valued("structType=").next().map(granularity),
+            item: None,
             default: valued("default=").next().map(|text| owned(&self.default(text))),
         })
     }

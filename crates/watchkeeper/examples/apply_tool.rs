@@ -6,7 +6,7 @@
 
 use std::process::ExitCode;
 
-use watchkeeper::client::{Client, Config, DiscoveryClient, Error, Manifest};
+use watchkeeper::client::{Client, DiscoveryClient, Error, Manifest};
 use watchkeeper::meta::ApplyOptions;
 use watchkeeper_testing::Sandbox;
 
@@ -19,7 +19,7 @@ async fn main() -> Result<ExitCode, Failure> {
     let errors = match arguments[..] {
         [] => show().await?,
         [command @ ("apply" | "delete"), "-f" | "--filename", file] => {
-            let client = Client::new(&Config::load(&Default::default())?, Default::default())?;
+            let client = Client::from_environment()?;
             run(&client, command, file, &std::fs::read(file)?).await?
         }
         ["apply" | "delete", ..] => vec![r#"error: required flag(s) "filename" not set"#.to_owned()],

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watchkeeper::Resource;
-use watchkeeper::custom::install_crds;
+use watchkeeper::client::install_crds;
 use watchkeeper::meta;
 use watchkeeper_testing::Sandbox;
 
@@ -36,7 +36,7 @@ struct WebsiteStatus {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let sandbox = Sandbox::open(Default::default()).await?;
     let client = sandbox.client();
-    install_crds(client, &[Website::crd()], &Default::default()).await?;
+    install_crds(client, &[Website::crd()]).await?;
     let websites = client.api::<Website>().namespace(sandbox.namespace());
 
     let source = Source::Image {

@@ -43,7 +43,6 @@
 //! use schemars::JsonSchema;
 //! use serde::{Deserialize, Serialize};
 //! use watchkeeper::prelude::*;
-//! use watchkeeper::custom::install_crds;
 //! # use watchkeeper_testing::TestCluster;
 //!
 //! #[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -55,7 +54,7 @@
 //!
 //! # let cluster = TestCluster::start().await?;
 //! # let client = cluster.client().clone();
-//! install_crds(&client, &[Website::crd()], &Default::default()).await?;
+//! install_crds(&client, &[Website::crd()]).await?;
 //! let websites = client.api::<Website>().namespace("default");
 //! let home = Website::new("home", WebsiteSpec { domain: "example.com".into() });
 //! assert_eq!(websites.create(&home).await?.spec.domain, "example.com");
@@ -90,9 +89,9 @@ pub mod coming_from_kube {}
 ///
 /// Traits whose methods are needed, and the types of a controller.
 pub mod prelude {
-    pub use watchkeeper_client::{Api, Client, DynamicApi, ResourceType};
+    pub use watchkeeper_client::{Api, Client, DynamicApi, ResourceType, install_crds};
     #[cfg(feature = "derive")]
-    pub use watchkeeper_custom::{Condition, CustomResource, Resource, install_crds, set_condition};
+    pub use watchkeeper_custom::{Condition, CustomResource, Resource, set_condition};
     #[cfg(feature = "manager")]
     pub use watchkeeper_manager::{Listen, Manager, signals};
     pub use watchkeeper_meta::ObjectKey;
@@ -108,6 +107,7 @@ pub mod prelude {
 /// Runs the programs of the README and of the pages in `docs` as tests.
 #[cfg(doctest)]
 mod pages {
+    #[cfg(feature = "manager")]
     #[doc = include_str!("../../../README.md")]
     struct Readme;
     #[doc = include_str!("../../../docs/start.md")]
@@ -124,6 +124,14 @@ mod pages {
     struct Informers;
     #[doc = include_str!("../../../docs/controllers.md")]
     struct Controllers;
+    #[doc = include_str!("../../../docs/testing-controllers.md")]
+    struct TestingControllers;
+    #[cfg(feature = "manager")]
+    #[doc = include_str!("../../../docs/operators.md")]
+    struct Operators;
+    #[cfg(feature = "manager")]
     #[doc = include_str!("../../../docs/scale.md")]
     struct Scale;
+    #[doc = include_str!("../../../docs/record-and-replay.md")]
+    struct RecordAndReplay;
 }

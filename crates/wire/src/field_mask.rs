@@ -2,7 +2,7 @@
 //!
 //! Paths are checked against the schema when the mask is made, and applied to bytes: unwanted fields are skipped in
 //! JSON and in protobuf, without decoding. A path leads through lists to the fields of their items; maps and other
-//! values are kept as a whole. Kept in any case are `apiVersion`, `kind` and all of `metadata` but `annotations` and
+//! values are kept as a whole. Always kept are `apiVersion`, `kind` and all of `metadata` but `annotations` and
 //! `managedFields`, which have to be named.
 
 use std::fmt;

@@ -141,6 +141,9 @@ pub struct Field {
     pub map_type: Option<Granularity>,
     /// The treatment of a struct in apply; overrides the type's own marker.
     pub struct_type: Option<Granularity>,
+    /// The treatment of the items of a list, or of the values of a map, that are lists or maps themselves. Only custom
+    /// kinds have such markers.
+    pub item: Option<Box<Field>>,
     /// The default as JSON text.
     pub default: Option<Text>,
 }

@@ -42,6 +42,9 @@ use crate::limits::OBJECT_LIMIT;
 /// Nine lines of aliases to aliases can expand to a billion nodes; real manifests share a few labels.
 pub const ALIAS_LIMIT: usize = 4 << 20;
 
+/// The limit on `%TAG` lines of a document: the parser compares each with all before it.
+pub const TAG_LIMIT: usize = 100;
+
 /// The treatment of duplicate keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {

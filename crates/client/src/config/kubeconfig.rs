@@ -94,7 +94,7 @@ pub struct Cluster {
     /// The name expected in the server's certificate instead of the URL's host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_server_name: Option<String>,
-    /// Trust any certificate. Credentials go to whoever answers.
+    /// Trust any certificate. Credentials may go to an impostor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub insecure_skip_tls_verify: Option<bool>,
     /// File with the trusted certificates.

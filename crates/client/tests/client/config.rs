@@ -554,3 +554,26 @@ fn bad_certificates_are_found_when_the_client_is_made() {
     let error = Client::new(&config, ClientOptions::default()).unwrap_err();
     assert_eq!(error.to_string(), "certificate authority: has no PEM certificate");
 }
+
+/// Not a test of its own: the process of the next one, which has its own environment.
+#[test]
+#[ignore = "the next test runs it"]
+fn in_its_own_environment() {
+    let client = Client::from_environment().unwrap();
+    assert_eq!(client.server_url(), "https://a.example:6443");
+    assert_eq!(client.default_namespace(), "ns-a");
+}
+
+#[test]
+fn a_client_from_the_environment_is_that_of_kubectl() {
+    let home = Home::new();
+    let cluster = json!({"server": "https://a.example:6443"});
+    let file = home.write("config", &kubeconfig("a", cluster, json!({"token": "t"})));
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "config::in_its_own_environment", "--ignored"])
+        .env("KUBECONFIG", file)
+        .output()
+        .unwrap();
+    let printed = String::from_utf8(child.stdout).unwrap();
+    assert!(printed.contains("1 passed"), "{printed}");
+}

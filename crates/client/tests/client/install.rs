@@ -2,7 +2,7 @@
 
 use crate::support::{Answer, Server, streamed, unlimited};
 use serde_json::{Value, json};
-use watchkeeper_client::{InstallError, InstallOptions, install_crds};
+use watchkeeper_client::{InstallError, install_crds};
 
 fn crd(conditions: Value) -> Value {
     json!({
@@ -58,7 +58,7 @@ fn discovery(versions: &[&str]) -> [Answer; 2] {
 
 async fn install(server: &Server) -> Result<(), InstallError> {
     let client = server.client(unlimited());
-    install_crds(&client, &[crd(json!([]))], &InstallOptions::default()).await
+    install_crds(&client, &[crd(json!([]))]).await
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watchkeeper::Resource;
-use watchkeeper::custom::install_crds;
+use watchkeeper::client::install_crds;
 use watchkeeper::runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_testing::TestCluster;
 
@@ -19,9 +19,7 @@ struct GadgetSpec {
 #[tokio::test]
 async fn a_kind_can_have_the_metadata_of_k8s_openapi() {
     let cluster = TestCluster::start().await.unwrap();
-    install_crds(cluster.client(), &[Gadget::crd()], &Default::default())
-        .await
-        .unwrap();
+    install_crds(cluster.client(), &[Gadget::crd()]).await.unwrap();
     let mut gadget = Gadget::new("a", GadgetSpec { colour: "red".into() });
     gadget.metadata.labels = Some(BTreeMap::from([("a".into(), "b".into())]));
     let created = cluster.client().api::<Gadget>().create(&gadget).await.unwrap();
@@ -32,9 +30,7 @@ async fn a_kind_can_have_the_metadata_of_k8s_openapi() {
 #[tokio::test]
 async fn an_informer_takes_a_derived_kind() {
     let cluster = TestCluster::start().await.unwrap();
-    install_crds(cluster.client(), &[Gadget::crd()], &Default::default())
-        .await
-        .unwrap();
+    install_crds(cluster.client(), &[Gadget::crd()]).await.unwrap();
     let gadget = Gadget::new("a", GadgetSpec { colour: "red".into() });
     cluster.client().api::<Gadget>().create(&gadget).await.unwrap();
     let factory = Factory::new(cluster.client().clone(), FactoryOptions::default());

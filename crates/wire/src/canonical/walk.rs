@@ -21,6 +21,9 @@ use watchkeeper_meta::Time;
 
 const LABEL_SELECTOR: &str = "meta/v1.LabelSelector";
 
+/// The list whose default replaces a missing list and not an empty one. Validation refuses it empty, so none is stored.
+const KEPT_EMPTY: (&str, &str) = ("autoscaling/v2.HPAScalingRules", "policies");
+
 /// Go's zero time, which it prints as null: 0001-01-01T00:00:00Z.
 const ZERO_SECONDS: i64 = -62_135_596_800;
 
@@ -194,7 +197,7 @@ impl<'s> Walk<'s> {
             return Ok(is_shown);
         }
         self.value(&field.shape, &field.declared, value, difference, at)?;
-        let is_left_out = is_left_out(field, value);
+        let is_left_out = is_left_out(field, value) && !self.is_kept_empty(at);
         if is_left_out && value.is_object() && self.emptied.len() < STRICT_LIMIT && !self.is_of_selector(at) {
             self.emptied.push(at.pointer());
         }
@@ -204,6 +207,11 @@ impl<'s> Walk<'s> {
     /// True for a field of a label selector: Go omits its empty fields.
     fn is_of_selector(&self, at: &Place<'_>) -> bool {
         matches!(at.step, Step::Field(id, _) if self.schema[id].name == LABEL_SELECTOR)
+    }
+
+    /// True for the list that defaults must see empty.
+    fn is_kept_empty(&self, at: &Place<'_>) -> bool {
+        matches!(at.step, Step::Field(id, name) if (&*self.schema[id].name, name) == KEPT_EMPTY)
     }
 
     fn value(

@@ -38,11 +38,27 @@ pub(crate) fn decode<K: DeserializeOwned>(
 /// The only place where a struct is deserialized from JSON, so that its code is compiled once.
 #[inline(never)]
 fn read<K: DeserializeOwned>(text: &str, shown: Shown<'_>) -> Result<K, serde_json::Error> {
+    read_text(text, |json| K::deserialize(Typed { inner: json, shown }))
+}
+
+/// Reads a whole text from bytes. Errors are those of `serde_json`.
+pub(crate) fn read_with<'de, T>(
+    bytes: &'de [u8],
+    read: impl FnOnce(&mut Json<'de>) -> Result<T, serde_json::Error>,
+) -> Result<T, serde_json::Error> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => read_text(text, read),
+        Err(_) => Err(not_utf8(bytes)),
+    }
+}
+
+#[inline]
+fn read_text<'de, T>(
+    text: &'de str,
+    read: impl FnOnce(&mut Json<'de>) -> Result<T, serde_json::Error>,
+) -> Result<T, serde_json::Error> {
     let mut json = Json::new(text);
-    let read = K::deserialize(Typed {
-        inner: &mut json,
-        shown,
-    });
+    let read = read(&mut json);
     let read = read.and_then(|object| json.end().map(|()| object));
     read.map_err(|error| json.explain(&error))
 }

@@ -135,6 +135,49 @@ fn a_watch_event_shows_the_object_it_carries() {
     );
 }
 
+/// The name of the deserializer that reads it.
+#[derive(Debug)]
+struct Probe(&'static str);
+
+impl<'de> serde::Deserialize<'de> for Probe {
+    fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(input)?;
+        Ok(Self(std::any::type_name::<D>()))
+    }
+}
+
+/// A third deserializer would compile every struct in a list once more, in every program.
+#[test]
+fn raw_json_is_read_by_the_deserializer_of_json_objects() {
+    #[derive(Debug, serde::Deserialize)]
+    struct List {
+        default: Vec<Probe>,
+    }
+    #[derive(Debug, serde::Deserialize)]
+    struct Map {
+        default: std::collections::BTreeMap<String, Probe>,
+    }
+    fn read<T: serde::de::DeserializeOwned>(json: &str) -> Result<T, String> {
+        let raw = message(&[(8, &message(&[(1, json.as_bytes())]))]);
+        let read = Message::of_type(Schema::builtin(), id("apiextensions/v1.JSONSchemaProps"), &raw).decode();
+        read.map_err(|error| error.to_string())
+    }
+    let list: List = read("[1]").unwrap();
+    let map: Map = read(r#"{"a": 1}"#).unwrap();
+    let of_objects = std::any::type_name::<&mut crate::json::de::Json<'_>>();
+    assert_eq!((list.default[0].0, map.default["a"].0), (of_objects, of_objects));
+
+    // The errors are those of serde_json.
+    assert_eq!(
+        read::<Map>(r#"{"a": 1} x"#).unwrap_err(),
+        "invalid protobuf at byte 4: invalid JSON within: trailing characters at line 1 column 10"
+    );
+    assert_eq!(
+        read::<List>("7").unwrap_err(),
+        "invalid protobuf at byte 4: invalid JSON within: invalid type: integer `7`, expected a sequence at line 1 column 1"
+    );
+}
+
 #[test]
 fn raw_json_becomes_one_line() {
     let raw = message(&[(

@@ -298,6 +298,8 @@ impl File {
             list_map_keys: self.list(Self::text)?.into(),
             map_type: self.granularity()?,
             struct_type: self.granularity()?,
+            // Only custom kinds have markers within markers.
+            item: None,
             default: self.optional_text()?,
         })
     }

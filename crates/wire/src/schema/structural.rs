@@ -10,7 +10,6 @@
 //! ```
 //!
 //! This module does not check that Kubernetes would accept the schema; parts it cannot interpret allow any value.
-//! Merge markers of a list or map directly within another list or map are ignored: such a value is merged as a unit.
 
 use serde_json::{Map, Value};
 
@@ -117,9 +116,21 @@ impl Compiler {
         let keys = schema["x-kubernetes-list-map-keys"].as_array().into_iter();
         let keys = keys.flatten().filter_map(Value::as_str);
         let default = schema.get("default").filter(|default| !default.is_null());
+        let type_name = format!("{owner}.{name}");
+        if depth > NESTING_LIMIT {
+            return Err(SchemaError(format!(
+                "{type_name} is nested deeper than {NESTING_LIMIT} levels"
+            )));
+        }
+        let item = self.item(schema, &type_name, depth)?;
+        let shape = match &item {
+            // Its types are compiled once.
+            Some(item) => container(schema, item.shape.clone()),
+            None => self.shape(schema, &type_name, depth)?,
+        };
         Ok(Field {
             name: name.to_owned().into(),
-            shape: self.shape(schema, &format!("{owner}.{name}"), depth)?,
+            shape,
             // Absent always differs from zero.
             pointer: true,
             omit_empty: true,
@@ -127,17 +138,30 @@ impl Compiler {
             list_type: list_type(schema),
             list_map_keys: keys.map(|key| Text::from(key.to_owned())).collect(),
             map_type: (schema["x-kubernetes-map-type"] == "atomic").then_some(Granularity::Atomic),
+            item,
             default: default.map(|default| Text::from(default.to_string())),
             ..Field::default()
         })
     }
 
-    fn shape(&mut self, schema: &Value, name: &str, depth: u32) -> Result<Shape, SchemaError> {
-        if depth > NESTING_LIMIT {
-            return Err(SchemaError(format!(
-                "{name} is nested deeper than {NESTING_LIMIT} levels"
-            )));
+    /// The items of a list or the values of a map, if they are lists or maps: they may have markers of their own.
+    fn item(&mut self, schema: &Value, owner: &str, depth: u32) -> Result<Option<Box<Field>>, SchemaError> {
+        let item = match schema["type"].as_str() {
+            Some("array") => &schema["items"],
+            Some("object") => &schema["additionalProperties"],
+            _ => return Ok(None),
+        };
+        if is_set(schema, "x-kubernetes-int-or-string") {
+            return Ok(None);
         }
+        let is_container = item["type"] == "array" || item["additionalProperties"].is_object();
+        match is_container {
+            true => Ok(Some(Box::new(self.field("", item, owner, depth + 1)?))),
+            false => Ok(None),
+        }
+    }
+
+    fn shape(&mut self, schema: &Value, name: &str, depth: u32) -> Result<Shape, SchemaError> {
         if is_set(schema, "x-kubernetes-int-or-string") {
             return Ok(Shape::IntOrString);
         }
@@ -146,12 +170,10 @@ impl Compiler {
             "boolean" => Shape::Bool,
             "integer" => Shape::Int64,
             "number" => Shape::Float64,
-            "array" => Shape::List(Box::new(self.shape(&schema["items"], name, depth + 1)?)),
+            "array" => container(schema, self.shape(&schema["items"], name, depth + 1)?),
             "object" => match &schema["additionalProperties"] {
-                Value::Bool(true) => Shape::Map(Box::new(Shape::Any)),
-                additional @ Value::Object(_) => {
-                    Shape::Map(Box::new(self.shape(additional, name, depth + 1)?))
-                }
+                Value::Bool(true) => container(schema, Shape::Any),
+                additional @ Value::Object(_) => container(schema, self.shape(additional, name, depth + 1)?),
                 _ => self.object(schema, name, depth)?,
             },
             _ => Shape::Any,
@@ -172,6 +194,14 @@ impl Compiler {
             }
         }
         Ok(Shape::Struct(self.add(name.to_owned(), fields, schema)))
+    }
+}
+
+/// A list or a map of these items.
+fn container(schema: &Value, item: Shape) -> Shape {
+    match schema["type"] == "array" {
+        true => Shape::List(Box::new(item)),
+        false => Shape::Map(Box::new(item)),
     }
 }
 

@@ -11,12 +11,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use libyaml_safer::{Encoding, ErrorKind, Event, EventData, Parser, ScalarStyle};
 use serde_json::{Map, Value};
 
-use super::{ALIAS_LIMIT, DuplicateKey, Mode, YamlError, YamlErrorKind, float, scalar};
+use super::{ALIAS_LIMIT, DuplicateKey, Mode, TAG_LIMIT, YamlError, YamlErrorKind, float, scalar};
 use crate::limits::NESTING_LIMIT;
 use crate::tree_size::{ITEM, MEMBER, OBJECT, TREE_LIMIT};
 
 /// The weight of a node, in addition to its text, when it is copied.
 const NODE_WEIGHT: usize = 32;
+
+/// What ends a line in YAML 1.1.
+const LINE_BREAKS: [char; 5] = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
 
 /// The treatment of a second document in the same text.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,6 +55,7 @@ pub(super) fn document(
     mode: Mode,
     rest: Rest,
 ) -> Result<Option<(Value, Vec<DuplicateKey>)>, LineError> {
+    check_tags(text)?;
     let ended = end_last_line(text);
     let mut composer = Composer::new(&ended);
     composer.has_added_break = ended.len() > text.len();
@@ -65,6 +69,20 @@ pub(super) fn document(
             YamlErrorKind::Duplicates(composer.duplicates),
         )),
         _ => Ok(value.map(|value| (value, composer.duplicates))),
+    }
+}
+
+/// Refuses a text with too many `%TAG` lines.
+fn check_tags(text: &str) -> Result<(), LineError> {
+    const TAG: &str = "%TAG";
+    // Nearly every text.
+    if !text.contains(TAG) {
+        return Ok(());
+    }
+    let lines = text.split(LINE_BREAKS).enumerate();
+    match lines.filter(|(_, line)| line.starts_with(TAG)).nth(TAG_LIMIT) {
+        Some((line, _)) => Err(LineError::new(line as u64, YamlErrorKind::TooManyTags)),
+        None => Ok(()),
     }
 }
 

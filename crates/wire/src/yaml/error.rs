@@ -1,6 +1,6 @@
 //! Errors in YAML, with their line.
 
-use super::{ALIAS_LIMIT, DuplicateKey, OBJECT_LIMIT};
+use super::{ALIAS_LIMIT, DuplicateKey, OBJECT_LIMIT, TAG_LIMIT};
 use crate::limits::NESTING_LIMIT;
 use crate::tree_size::TREE_LIMIT;
 
@@ -40,6 +40,9 @@ pub enum YamlErrorKind {
     /// Its aliases expand beyond [`ALIAS_LIMIT`].
     #[error("aliases expand to more than {ALIAS_LIMIT} bytes")]
     TooManyAliases,
+    /// More `%TAG` lines than [`TAG_LIMIT`].
+    #[error("more than {TAG_LIMIT} %TAG directives")]
+    TooManyTags,
     /// It becomes a larger tree than [`TREE_LIMIT`].
     #[error("more than {TREE_LIMIT} values")]
     TooManyValues,

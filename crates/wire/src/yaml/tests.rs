@@ -316,6 +316,26 @@ fn a_billion_laughs_are_refused() {
 }
 
 #[test]
+fn tag_directives_are_limited() {
+    let with_directives = |count: usize, breaks: &str| {
+        let directives: String = (0..count)
+            .map(|index| format!("%TAG !t{index}! tag:x{breaks}"))
+            .collect();
+        format!("{directives}---{breaks}a: 1\n")
+    };
+    let text = with_directives(TAG_LIMIT, "\n");
+    assert_eq!(
+        first_document(text.as_bytes(), Mode::Lenient).unwrap().value,
+        json!({"a": 1})
+    );
+    for breaks in ["\n", "\r\n", "\r", "\u{85}", "\u{2028}"] {
+        let text = with_directives(TAG_LIMIT + 1, breaks);
+        let error = first_document(text.as_bytes(), Mode::Lenient).unwrap_err();
+        assert_eq!(error.kind, YamlErrorKind::TooManyTags, "{breaks:?}");
+    }
+}
+
+#[test]
 fn values_print_as_kubectl_prints_them() {
     let value = json!({
         "kind": "ConfigMap",

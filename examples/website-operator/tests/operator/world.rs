@@ -9,7 +9,6 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use watchkeeper::client::config::Credentials;
 use watchkeeper::client::{Client, Config, InProcess};
-use watchkeeper::custom::install_crds;
 use watchkeeper::manager::{Manager, ManagerError};
 use watchkeeper::prelude::*;
 use watchkeeper::testing::{TestCluster, TestOptions, unlimited};
@@ -46,9 +45,7 @@ impl World {
             .await
             .unwrap();
         let client = operators_client(&cluster).await;
-        install_crds(&client, &[Website::crd()], &Default::default())
-            .await
-            .unwrap();
+        install_crds(&client, &[Website::crd()]).await.unwrap();
         let websites = cluster.client().api().namespace("default");
         Self {
             cluster,

@@ -6,10 +6,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::value::BorrowedStrDeserializer;
-use serde::de::{Deserializer, Error as _, Unexpected, Visitor};
+use serde::de::{Deserializer, Error as _, Expected, Unexpected, Visitor};
 
 use super::repeated::{Entries, Items, Run};
 use super::{Context, Error, MessageDeserializer};
+use crate::json::de::Json;
+use crate::json::typed;
 use crate::protobuf::envelope::{Envelope, MAGIC};
 use crate::protobuf::fields::next_item;
 use crate::protobuf::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
@@ -71,6 +73,18 @@ impl<'s, 'de> Cursor<'s, 'de> {
             reader: self.reader.message()?,
             identity: None,
         })
+    }
+
+    /// The message of an enveloped body, if the value is one.
+    #[cold]
+    fn enveloped(&mut self, expected: &dyn Expected) -> Result<MessageDeserializer<'s, 'de>, Error> {
+        if let Shape::RawExtension = self.shape
+            && let Some(raw) = special::raw(self.reader.message()?)?
+            && raw.bytes.starts_with(&MAGIC)
+        {
+            return nested_body(self.context, raw);
+        }
+        Err(mismatch(self.shape, expected))
     }
 
     /// True if the value can be null in JSON. Most shapes are never null.
@@ -169,7 +183,7 @@ impl<'de> ValueDeserializer<'_, '_, 'de> {
                 IntOrString::String(text) => visitor.visit_borrowed_str(text),
             },
             Shape::FieldsV1 | Shape::RawExtension | Shape::Json => match special::raw(reader.message()?)? {
-                Some(raw) => visit_json(raw, visitor),
+                Some(raw) => raw_json(raw, |json| json.deserialize_any(visitor)),
                 None => visitor.visit_unit(),
             },
             _ => Err(mismatch(self.0.shape, &visitor)),
@@ -182,7 +196,15 @@ impl<'de> ValueDeserializer<'_, '_, 'de> {
             Some(raw) if raw.bytes.starts_with(&MAGIC) => {
                 nested_body(self.0.context, raw)?.deserialize_any(visitor)
             }
-            Some(raw) => visit_json(raw, visitor),
+            Some(raw) => raw_json(raw, |json| json.deserialize_any(visitor)),
+            None => visitor.visit_unit(),
+        }
+    }
+
+    /// Raw JSON that should be a list.
+    fn raw_list<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match special::raw(self.0.reader.message()?)? {
+            Some(raw) => raw_json(raw, |json| json.deserialize_seq(visitor)),
             None => visitor.visit_unit(),
         }
     }
@@ -276,16 +298,11 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
         _fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        match self.0.shape {
-            Shape::Struct(id) => self.0.message(*id)?.deserialize_any(visitor),
-            Shape::RawExtension => match special::raw(self.0.reader.message()?)? {
-                Some(raw) if raw.bytes.starts_with(&MAGIC) => {
-                    nested_body(self.0.context, raw)?.deserialize_any(visitor)
-                }
-                _ => Err(mismatch(self.0.shape, &visitor)),
-            },
-            _ => Err(mismatch(self.0.shape, &visitor)),
-        }
+        let message = match self.0.shape {
+            Shape::Struct(id) => self.0.message(*id)?,
+            _ => self.0.enveloped(&visitor)?,
+        };
+        message.deserialize_any(visitor)
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -317,7 +334,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
                 };
                 Items::new(&mut items, Run::Within).visit(visitor)
             }
-            Shape::Json => self.raw(visitor),
+            Shape::Json => self.raw_list(visitor),
             _ => Err(mismatch(self.0.shape, &visitor)),
         }
     }
@@ -380,15 +397,17 @@ fn visit_float<'de, V: Visitor<'de>>(value: f64, visitor: V) -> Result<V::Value,
     }
 }
 
-fn visit_json<'de, V: Visitor<'de>>(raw: Raw<'de>, visitor: V) -> Result<V::Value, Error> {
-    let failed = |error: serde_json::Error| ProtobufError {
-        offset: raw.offset,
-        kind: ProtobufErrorKind::Other(format!("invalid JSON within: {error}")),
-    };
-    let mut json = serde_json::Deserializer::from_slice(raw.bytes);
-    let value = json.deserialize_any(visitor).map_err(failed)?;
-    json.end().map_err(failed)?;
-    Ok(value)
+/// Reads JSON by the same deserializer as JSON objects. With another one, `serde_json`'s, every struct in a list would be
+/// compiled once more.
+fn raw_json<'de, T>(
+    raw: Raw<'de>,
+    read: impl FnOnce(&mut Json<'de>) -> Result<T, serde_json::Error>,
+) -> Result<T, Error> {
+    typed::read_with(raw.bytes, read).map_err(|error| {
+        let kind = ProtobufErrorKind::Other(format!("invalid JSON within: {error}"));
+        let offset = raw.offset;
+        ProtobufError { offset, kind }.into()
+    })
 }
 
 /// An enveloped body within a message.
@@ -408,7 +427,8 @@ fn nested_body<'s, 'de>(context: Context<'s>, raw: Raw<'de>) -> Result<MessageDe
 }
 
 #[cold]
-fn mismatch<'de, V: Visitor<'de>>(shape: &Shape, visitor: &V) -> Error {
+#[inline(never)]
+fn mismatch(shape: &Shape, expected: &dyn Expected) -> Error {
     let found = match shape {
         Shape::String(_) | Shape::Bytes | Shape::Time | Shape::MicroTime | Shape::Quantity => {
             Unexpected::Other("text")
@@ -418,5 +438,5 @@ fn mismatch<'de, V: Visitor<'de>>(shape: &Shape, visitor: &V) -> Error {
         Shape::FieldsV1 | Shape::RawExtension | Shape::Json => Unexpected::Other("raw JSON"),
         _ => Unexpected::Other("a value of another type"),
     };
-    Error::invalid_type(found, visitor)
+    Error::invalid_type(found, expected)
 }

@@ -32,7 +32,7 @@ const UPGRADE_TIMEOUT: Duration = Duration::from_secs(45);
 const MAX_UNSENT: usize = 3;
 
 /// The attempts of one request.
-pub(super) struct Call<'a> {
+pub(super) struct Attempts<'a> {
     client: &'a Inner,
     request: Request<Bytes>,
     pub(super) lane: Lane,
@@ -57,7 +57,7 @@ enum Verdict {
     Failed(Error, Option<Duration>),
 }
 
-impl<'a> Call<'a> {
+impl<'a> Attempts<'a> {
     pub(super) fn new(
         client: &'a Inner,
         mut request: Request<Bytes>,
