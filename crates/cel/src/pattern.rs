@@ -33,14 +33,20 @@ pub fn compile(pattern: &str) -> Result<Regex, String> {
     })
 }
 
-/// The size of a compiled pattern in bytes, rounded up to a power of four; 0 if it is invalid.
+/// The size of a compiled pattern in bytes, rounded up to a power of four; 0 if it is invalid. One that is too large counts
+/// with the limit: finding that out takes as long as compiling it.
 pub fn compiled_size(pattern: &str) -> usize {
     const LEAST: usize = 1 << 10;
     let sizes = std::iter::successors(Some(LEAST), |size| Some(size * 4));
-    sizes
-        .take_while(|size| *size <= MAX_REGEX_BYTES)
-        .find(|size| compile_within(pattern, *size).is_ok())
-        .unwrap_or_default()
+    let sizes = sizes.take_while(|size| *size <= MAX_REGEX_BYTES);
+    for size in sizes {
+        match compile_within(pattern, size) {
+            Ok(_) => return size,
+            Err(regex::Error::CompiledTooBig(_)) => {}
+            Err(_) => return 0,
+        }
+    }
+    MAX_REGEX_BYTES
 }
 
 /// Compiles a pattern within a size limit.

@@ -33,6 +33,8 @@ pub struct Kind {
     pub finalizers: FinalizerRule,
     /// The name in storage, if it is not the plural.
     pub storage_name: Option<&'static str>,
+    /// In Kubernetes its key begins with its group, as that of a custom kind; errors show the key.
+    pub key_has_group: bool,
     /// The lifetime of an object that is not written.
     pub ttl: Option<Duration>,
     /// The conversion between versions, if it is served in more than one.
@@ -64,6 +66,10 @@ pub struct Kind {
     pub undeletable: fn(name: &str) -> Option<&'static str>,
     /// True if an object also has finalizers in its spec.
     pub finalizers_in_spec: bool,
+    /// The start of the error for another UID in a precondition of a delete, if it has its own text.
+    pub uid_precondition: Option<&'static str>,
+    /// The object with its deletion mark, given the live one and the current time, if it is marked in its own way.
+    pub deletion_mark: Option<fn(&Value, &str) -> Value>,
 
     /// The status of a new object is kept: its creator reports it.
     pub keeps_new_status: bool,
@@ -105,6 +111,10 @@ pub struct Kind {
     pub drop_alien_metadata: Option<fn(&mut Value)>,
     /// True if the canonical form states the number of replicas even if it is zero.
     pub states_replicas: bool,
+    /// Addresses and ports are allocated to its objects.
+    pub allocates_addresses: bool,
+    /// Fills in what an answer has and the stored form has not.
+    pub completion: Option<Completion>,
 
     /// The hooks for its fields.
     pub(crate) hooks: Hooks,
@@ -130,6 +140,15 @@ pub struct RowCondition {
     pub message: &'static str,
 }
 
+/// Fills in what an answer has and the stored form has not: both functions do the same.
+#[derive(Clone, Copy)]
+pub struct Completion {
+    /// Completes an object.
+    pub value: fn(&mut Value),
+    /// Completes the object whose JSON starts at that offset.
+    pub json: fn(&mut Vec<u8>, usize),
+}
+
 /// The hooks of a kind. Each gets whole objects in canonical form.
 pub(crate) struct Hooks {
     /// Sets defaults.
@@ -137,11 +156,13 @@ pub(crate) struct Hooks {
     /// Sets times that start with the write.
     pub(crate) date: fn(&mut Value, &str),
     /// Resets fields the client cannot set on a new object.
-    pub(crate) prepare_for_create: fn(&mut Value),
+    pub(crate) prepare_for_create: fn(&mut Value, &Warnings),
     /// Records the requester in a new object.
     pub(crate) sign: fn(&mut Value, Option<&User>),
     /// Resets fields the client cannot change, given the live object and the current time.
     pub(crate) prepare_for_update: fn(Part, &mut Value, &Value, &str),
+    /// Adjusts an object that has got its deletion mark.
+    pub(crate) on_deletion: fn(&mut Value),
     /// True if the schema is validated after `check`.
     pub(crate) checked_by_schema: bool,
     /// Validates an object.
@@ -152,8 +173,10 @@ pub(crate) struct Hooks {
     pub(crate) check_change: fn(&Change<'_>, &mut Errors),
     /// True if the update is validated before the object, which shows in the order of errors.
     pub(crate) change_first: bool,
-    /// Adds warnings, given the live object if there is one.
+    /// Adds warnings, given the live object if there is one. Not called for a write of the status.
     pub(crate) warn: fn(&Value, Option<&Value>, &Warnings),
+    /// Adds warnings about a written status.
+    pub(crate) warn_of_status: fn(&Place<'_, '_>, &Warnings),
     /// Returns true if a label or annotation with this key matters to the other hooks. If none of an object's keys
     /// do, the hooks can be skipped for a write of only labels, annotations or finalizers. `None` if they can never
     /// be skipped.
@@ -174,15 +197,17 @@ pub(crate) struct Change<'v> {
 pub(crate) const PLAIN: Hooks = Hooks {
     default: |_| {},
     date: |_, _| {},
-    prepare_for_create: |_| {},
+    prepare_for_create: |_, _| {},
     sign: |_, _| {},
     prepare_for_update: |_, _, _, _| {},
+    on_deletion: |_| {},
     checked_by_schema: false,
     check: |_, _| {},
     check_new: |_, _| {},
     check_change: |_, _| {},
     change_first: false,
     warn: |_, _, _| {},
+    warn_of_status: |_, _| {},
     heeds: None,
 };
 
@@ -201,6 +226,7 @@ impl Kind {
         names: NameRule::Dns1123Subdomain,
         finalizers: FinalizerRule::WithDomain,
         storage_name: None,
+        key_has_group: false,
         ttl: None,
         conversion: None,
         error_group: None,
@@ -216,6 +242,8 @@ impl Kind {
         graceful: false,
         undeletable: |_| None,
         finalizers_in_spec: false,
+        uid_precondition: None,
+        deletion_mark: None,
         keeps_new_status: false,
         unmanaged: &[],
         status_keeps_metadata: false,
@@ -235,6 +263,8 @@ impl Kind {
         uncached: false,
         drop_alien_metadata: None,
         states_replicas: false,
+        allocates_addresses: false,
+        completion: None,
         hooks: BY_SCHEMA,
     };
 

@@ -258,15 +258,20 @@ impl KindVersion {
         }
     }
 
+    /// Adjusts an object that has got its deletion mark.
+    pub fn on_deletion(&self, object: &mut Value) {
+        (self.hooks().on_deletion)(object);
+    }
+
     /// Resets fields the client cannot set on a new object, above all the status.
-    pub fn prepare_for_create(&self, object: &mut Value) {
+    pub fn prepare_for_create(&self, object: &mut Value, warnings: &Warnings) {
         if self.drops_new_status() {
             match object.as_object_mut() {
                 Some(fields) if self.is_custom() => drop(fields.remove("status")),
                 _ => object["status"] = json!({}),
             }
         }
-        (self.hooks().prepare_for_create)(object);
+        (self.hooks().prepare_for_create)(object, warnings);
     }
 
     fn drops_new_status(&self) -> bool {
@@ -394,11 +399,14 @@ impl KindVersion {
     }
 
     /// Adds warnings.
-    pub fn warn(&self, object: &Value, live: Option<&Value>, warnings: &Warnings) {
+    pub fn warn(&self, part: Part, object: &Value, live: Option<&Value>, warnings: &Warnings) {
         if self.is_custom() {
             warn_of_finalizers(object, live, warnings);
         }
-        (self.hooks().warn)(object, live, warnings);
+        match part {
+            Part::Status => (self.hooks().warn_of_status)(&Place::object(object).field("status"), warnings),
+            _ => (self.hooks().warn)(object, live, warnings),
+        }
     }
 
     /// True if nothing delays the deletion of a deleted object.
@@ -430,10 +438,10 @@ impl KindVersion {
         }
     }
 
-    /// The pod spec of an object, for kinds that create pods.
-    pub fn template_spec<'v>(&self, object: &'v Value) -> Option<&'v Value> {
+    /// The pod template of an object, for kinds that create pods.
+    pub fn template<'v>(&self, object: &'v Value) -> Option<&'v Value> {
         let pointer = self.kind.pod_spec.filter(|_| !self.is(&builtin::POD))?;
-        Some(object.pointer(pointer).unwrap_or(&Value::Null))
+        object.pointer(pointer.strip_suffix("/spec")?)
     }
 
     /// Removes metadata that only exists because the served version has no field for it.

@@ -17,6 +17,7 @@
 //! ```
 
 pub mod builtin;
+mod conditions;
 mod conversion;
 pub mod custom;
 pub mod expressions;
@@ -33,20 +34,24 @@ pub mod type_checking;
 pub mod user;
 mod warnings;
 
-pub use builtin::certificate_signing_request::requested_groups;
+pub use builtin::certificate_signing_request::requested_certificate;
+pub use builtin::custom_resource_definition::FINALIZER as DEFINITION_FINALIZER;
 pub use builtin::custom_resource_definition::approval::Approval;
 pub use builtin::flow_schema::suggested::suggested_flow_schemas;
 pub use builtin::persistent_volume_claim::CLASS_ANNOTATION;
 pub use builtin::pod::add_default_tolerations;
-pub use builtin::pod::quota::total as pod_total;
+pub use builtin::pod::quota::{
+    has_pod_resources, total as pod_total, total_with_overhead as pod_total_with_overhead,
+};
 pub use builtin::priority_class::system_classes;
 pub use builtin::priority_level_configuration::suggested_priority_levels;
-pub use builtin::stateful_set::claim_templates;
+pub use conditions::Condition;
 pub use conversion::Conversion;
 pub use fields::Selectable;
-pub use kind::{Generation, Kind, RowCondition};
+pub use kind::{Completion, Generation, Kind, RowCondition};
 pub use kind_version::{KindVersion, SharedSchema};
 pub use part::Part;
+pub use rules::certificate_request::{AlternativeName, CertificateRequest};
 pub use rules::defaulting::fill_from_schema;
 pub use table::{Column, Heading, scale_cells, scale_headings};
 pub use user::User;

@@ -6,6 +6,7 @@ pub(crate) mod certificate_request;
 pub(crate) mod certificates;
 pub(crate) mod conditions;
 pub(crate) mod data;
+pub(crate) mod declared;
 pub(crate) mod defaulting;
 pub(crate) mod device_claims;
 pub(crate) mod device_selectors;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use watchkeeper_meta::Time;
 
-use self::cells::{NONE, or, text_at};
+use self::cells::{NONE, containers, or, selector, text_at};
 use self::descriptions::Descriptions;
 
 /// A column of a built-in kind's Table.
@@ -61,6 +61,22 @@ impl Column {
     pub(crate) const CREATED_AT: Self = Self::of("date", "Created At", |row| {
         json!(row.text("/metadata/creationTimestamp"))
     });
+
+    /// The names of the containers of the pod template.
+    pub(crate) const CONTAINERS: Self = Self::text("Containers", |row| {
+        json!(containers(row.object, "/spec/template/spec", "name"))
+    })
+    .wide();
+
+    /// The images of the containers of the pod template.
+    pub(crate) const IMAGES: Self = Self::text("Images", |row| {
+        json!(containers(row.object, "/spec/template/spec", "image"))
+    })
+    .wide();
+
+    /// The label selector of a workload.
+    pub(crate) const SELECTOR: Self =
+        Self::text("Selector", |row| json!(selector(row.at("/spec/selector")))).wide();
 
     pub(crate) const fn text(name: &'static str, cell: fn(&Row<'_>) -> Value) -> Self {
         Self::of("string", name, cell)

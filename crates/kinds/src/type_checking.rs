@@ -11,7 +11,7 @@ use watchkeeper_meta::GroupVersionKind;
 use crate::custom::expressions::declared;
 use crate::expressions::Environments;
 
-/// Where named schemas refer to each other.
+/// The prefix of references between named schemas.
 const REFERENCE: &str = "#/components/schemas/";
 
 /// A kind with the type of its objects.

@@ -20,7 +20,7 @@ impl Warnings {
         }
     }
 
-    /// Whether no further warning is taken.
+    /// True if no further warning is accepted.
     pub(crate) fn is_full(&self) -> bool {
         self.0.lock().len() >= MAX_WARNINGS
     }

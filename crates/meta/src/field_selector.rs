@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::label_selector::SelectorError;
+use crate::label_selector::{SelectorError, fmt_requirements};
 use crate::quote::quote;
 
 /// A field selector; all requirements must hold. The default has none and selects everything.
@@ -139,13 +139,7 @@ impl FromStr for FieldSelector {
 
 impl fmt::Display for FieldSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, requirement) in self.requirements.iter().enumerate() {
-            if index > 0 {
-                f.write_str(",")?;
-            }
-            fmt::Display::fmt(requirement, f)?;
-        }
-        Ok(())
+        fmt_requirements(&self.requirements, f)
     }
 }
 

@@ -252,15 +252,23 @@ impl FromStr for LabelSelector {
     }
 }
 
+/// Writes the requirements of a selector, joined by commas.
+pub(crate) fn fmt_requirements<R: fmt::Display>(
+    requirements: &[R],
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    for (index, requirement) in requirements.iter().enumerate() {
+        if index > 0 {
+            f.write_str(",")?;
+        }
+        requirement.fmt(f)?;
+    }
+    Ok(())
+}
+
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, requirement) in self.requirements.iter().enumerate() {
-            if index > 0 {
-                f.write_str(",")?;
-            }
-            fmt::Display::fmt(requirement, f)?;
-        }
-        Ok(())
+        fmt_requirements(&self.requirements, f)
     }
 }
 

@@ -169,7 +169,7 @@ impl Histogram {
         self.sum_whole.fetch_add(size, Ordering::Relaxed);
     }
 
-    /// Whether nothing was recorded.
+    /// True if nothing was recorded.
     pub fn is_empty(&self) -> bool {
         let mut buckets = self.buckets.iter();
         buckets.all(|bucket| bucket.load(Ordering::Relaxed) == 0)

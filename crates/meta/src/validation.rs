@@ -16,7 +16,8 @@ mod owners;
 pub use generate_name::{GENERATED_NAME_ALPHABET, GENERATED_SUFFIX, MAX_GENERATED_PREFIX, generated_name};
 pub use label_selector::label_selector;
 pub use names::{
-    NameRule, dns1035_label, dns1123_label, dns1123_subdomain, label_value, path_segment_name, qualified_name,
+    NameRule, dns1035_label, dns1123_label, dns1123_subdomain, label_value, long_name, long_name_caseless,
+    path_segment_name, qualified_name, short_name,
 };
 pub use object_meta::{
     FinalizerRule, MAX_ANNOTATIONS, ObjectMetaRules, annotations, finalizers, labels, managed_fields,

@@ -344,6 +344,7 @@ impl fmt::Display for Conflicts {
 mod tests {
     use proptest::prelude::*;
     use serde_json::json;
+    use watchkeeper_wire::schema::structural::Compiler;
 
     use super::*;
     use crate::field_set::PathElement;
@@ -449,6 +450,69 @@ mod tests {
         assert_eq!(ports(&object), "81");
         // m1 owns nothing any more.
         assert_eq!(managers.entries().len(), 1);
+    }
+
+    #[test]
+    fn lists_and_maps_within_others_merge_by_their_own_markers() {
+        let set = json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}});
+        let keyed = json!({
+            "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+            "items": {"type": "object", "properties": {"name": {"type": "string"}, "at": {"type": "integer"}}},
+        });
+        let unit = json!({
+            "type": "object", "x-kubernetes-map-type": "atomic", "additionalProperties": {"type": "string"},
+        });
+        let map_of = |value: &Value| json!({"type": "object", "additionalProperties": value});
+        let properties = json!({
+            "sets": map_of(&set), "keyed": map_of(&map_of(&keyed)), "units": map_of(&unit),
+        });
+        let mut compiler = Compiler::new();
+        let kind =
+            json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}});
+        let root = compiler.version("example.com/v1", "Widget", &kind).unwrap();
+        let schema = compiler.finish().unwrap();
+        let apply = |(live, managers): (Value, Managers), manager: &str, spec: Value| {
+            let (endpoint, writer) = (Endpoint::default(), writer(manager));
+            let applier = Applier {
+                schema: &schema,
+                root,
+                endpoint: &endpoint,
+                writer: &writer,
+                force: false,
+            };
+            let config = json!({"apiVersion": "example.com/v1", "kind": "Widget", "spec": spec});
+            let applied = applier.apply(&live, managers, &config)?;
+            Ok::<_, ApplyError>((applied.object, applied.managers))
+        };
+        let mine = json!({
+            "sets": {"s": ["a"]},
+            "keyed": {"k": {"l": [{"name": "x", "at": 1}]}},
+            "units": {"u": {"a": "1"}},
+        });
+        let start = (empty_object(&schema, root), Managers::new());
+        let state = apply(start, "m1", mine.clone()).unwrap();
+        let others = json!({"sets": {"s": ["b"]}, "keyed": {"k": {"l": [{"name": "y", "at": 2}]}}});
+        let state = apply(state, "m2", others).unwrap();
+        let merged = json!({
+            "sets": {"s": ["a", "b"]},
+            "keyed": {"k": {"l": [{"name": "x", "at": 1}, {"name": "y", "at": 2}]}},
+            "units": {"u": {"a": "1"}},
+        });
+        assert_eq!(state.0["spec"], merged);
+
+        let refused = apply(
+            state.clone(),
+            "m2",
+            json!({"keyed": {"k": {"l": [{"name": "x", "at": 3}]}}}),
+        );
+        let text = "conflict with \"m1\": .spec.keyed.k.l[name=\"x\"].at";
+        assert_eq!(refused.unwrap_err().to_string(), text);
+        let refused = apply(state.clone(), "m2", json!({"units": {"u": {"b": "2"}}}));
+        let text = "conflict with \"m1\": .spec.units.u";
+        assert_eq!(refused.unwrap_err().to_string(), text);
+
+        let state = apply(state, "m2", json!({})).unwrap();
+        assert_eq!(state.0["spec"], mine);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 mod between;
 
 use serde_json::Value;
+use watchkeeper_wire::canonical::json_type;
 use watchkeeper_wire::limits::NESTING_LIMIT;
 
 pub use between::between;
@@ -96,7 +97,7 @@ pub enum JsonPatchError {
 /// ```
 pub fn apply(document: &mut Value, patch: &Value) -> Result<(), JsonPatchError> {
     let operations = patch.as_array().ok_or(JsonPatchError::NotAList {
-        found: go_name(patch),
+        found: json_type(patch),
     })?;
     if operations.len() > MAX_OPERATIONS {
         return Err(JsonPatchError::TooManyOperations {
@@ -358,18 +359,6 @@ fn size(value: &Value) -> usize {
         Value::String(text) => text.len() + 2,
         Value::Array(items) => items.iter().map(|item| size(item) + 1).sum::<usize>() + 2,
         Value::Object(fields) => fields.iter().map(|(k, v)| k.len() + size(v) + 4).sum::<usize>() + 2,
-    }
-}
-
-/// The type of a value as Go's JSON decoder names it.
-fn go_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

@@ -21,6 +21,7 @@ use crate::structure::Place;
 
 mod owned_fields;
 mod stored;
+mod text;
 
 pub use owned_fields::OwnedFields;
 

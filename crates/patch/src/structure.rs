@@ -68,7 +68,10 @@ impl<'s> Place<'s> {
         };
         let item = |shape| Self {
             schema: self.schema,
-            kind: PlaceKind::Item(shape),
+            kind: match field.and_then(|field| field.item.as_deref()) {
+                Some(item) => PlaceKind::Field(item),
+                None => PlaceKind::Item(shape),
+            },
         };
         match shape {
             Shape::Struct(id) => match field.and_then(|field| field.struct_type) {

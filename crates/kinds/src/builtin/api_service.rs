@@ -1,7 +1,9 @@
 //! APIService: the server that serves a group and version.
 
 use serde_json::{Value, json};
-use watchkeeper_meta::validation::{FinalizerRule, NameRule, dns1035_label, dns1123_subdomain, path_segment_name};
+use watchkeeper_meta::validation::{
+    FinalizerRule, NameRule, dns1035_label, dns1123_subdomain, path_segment_name,
+};
 
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::rules::defaulting::fill;
@@ -16,6 +18,7 @@ pub static KIND: Kind = Kind {
     plural: "apiservices",
     // The name is derived from the spec; `check_name` validates it.
     names: NameRule::OfKind,
+    key_has_group: true,
     status_keeps_metadata: true,
     finalizers: FinalizerRule::AnyQualifiedName,
     updates_unconditionally: false,
@@ -31,14 +34,13 @@ const COLUMNS: &[Column] = &[
     Column::AGE,
 ];
 
-
 const HOOKS: Hooks = Hooks {
     default: |service| {
         if let Some(provider) = service.pointer_mut("/spec/service") {
             fill(provider, "port", 443);
         }
     },
-    prepare_for_create: |service| {
+    prepare_for_create: |service, _| {
         // Groups that this server serves itself are always available.
         if service["spec"]["service"].is_null() {
             let condition = json!({

@@ -11,7 +11,7 @@ use watchkeeper_meta::validation::NameRule;
 use crate::Part;
 use crate::fields::Selectable;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
-use crate::rules::certificate_request::{organizations, refusal};
+use crate::rules::certificate_request::{CertificateRequest, refusal};
 use crate::rules::certificates::check_signer;
 use crate::rules::defaulting::{fill_empty, items_mut};
 use crate::rules::place::{Errors, Place};
@@ -157,10 +157,10 @@ fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// The groups that a certificate of this request would put its owner into; `None` if the request cannot be read.
-pub fn requested_groups(request: &Value) -> Option<Vec<String>> {
-    let pem = BASE64.decode(request["spec"]["request"].as_str()?).ok()?;
-    organizations(&String::from_utf8_lossy(&pem))
+/// What the request in an object asks for; `None` if it cannot be read.
+pub fn requested_certificate(object: &Value) -> Option<CertificateRequest> {
+    let pem = BASE64.decode(object["spec"]["request"].as_str()?).ok()?;
+    CertificateRequest::from_pem(&String::from_utf8_lossy(&pem))
 }
 
 fn has_block(pem: &[u8], kind: &str) -> bool {
@@ -182,7 +182,11 @@ fn check_status(change: &Change<'_>, errors: &mut Errors) {
             errors.push(conditions.forbidden(why));
         }
     }
-    check_certificate(&status.field("certificate"), live.field("certificate").text(), errors);
+    check_certificate(
+        &status.field("certificate"),
+        live.field("certificate").text(),
+        errors,
+    );
 }
 
 /// Checks the conditions: a request is approved or denied, never both.
@@ -192,7 +196,11 @@ fn check_conditions(conditions: &Place<'_, '_>, errors: &mut Errors) {
         let (kind, status) = (condition.field("type"), condition.field("status"));
         kind.must_be_set(errors);
         let is_decision = matches!(kind.text(), "Approved" | "Denied" | "Failed");
-        let allowed: &[&str] = if is_decision { &["True"] } else { &["False", "True", "Unknown"] };
+        let allowed: &[&str] = if is_decision {
+            &["True"]
+        } else {
+            &["False", "True", "Unknown"]
+        };
         status.must_be_one_of(allowed, errors);
         if !types.insert(kind.text()) {
             errors.push(kind.duplicate());

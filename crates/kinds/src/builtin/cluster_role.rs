@@ -19,10 +19,7 @@ pub static KIND: Kind = Kind {
     ..Kind::PLAIN
 };
 
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::CREATED_AT,
-];
+const COLUMNS: &[Column] = &[Column::NAME, Column::CREATED_AT];
 
 const HOOKS: Hooks = Hooks {
     check: |role, errors| {

@@ -22,7 +22,6 @@ const COLUMNS: &[Column] = &[
     Column::text("Error", |row| json!(row.text("/conditions/0/error"))),
 ];
 
-
 fn health(row: &Row<'_>) -> &'static str {
     match row.text("/conditions/0/status").as_str() {
         "True" => "Healthy",

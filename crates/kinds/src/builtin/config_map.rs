@@ -23,7 +23,9 @@ pub static KIND: Kind = Kind {
 
 const COLUMNS: &[Column] = &[
     Column::NAME,
-    Column::text("Data", |row| json!(map_len(row.object, "/data") + map_len(row.object, "/binaryData"))),
+    Column::text("Data", |row| {
+        json!(map_len(row.object, "/data") + map_len(row.object, "/binaryData"))
+    }),
     Column::AGE,
 ];
 

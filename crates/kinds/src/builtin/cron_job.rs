@@ -5,7 +5,7 @@ use watchkeeper_meta::FieldError;
 use watchkeeper_wire::values::CronSchedule;
 
 use crate::Part;
-use crate::builtin::job::check_job_spec;
+use crate::builtin::job::{self, check_job_spec};
 use crate::builtin::pod;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill, object_mut};
@@ -39,9 +39,26 @@ const COLUMNS: &[Column] = &[
     Column::integer("Active", |row| row.len("/status/active")),
     Column::text("Last Schedule", last_schedule),
     Column::AGE,
-    Column::text("Containers", |row| json!(containers(row.object, "/spec/jobTemplate/spec/template/spec", "name"))).wide(),
-    Column::text("Images", |row| json!(containers(row.object, "/spec/jobTemplate/spec/template/spec", "image"))).wide(),
-    Column::text("Selector", |row| json!(selector(row.at("/spec/jobTemplate/spec/selector")))).wide(),
+    Column::text("Containers", |row| {
+        json!(containers(
+            row.object,
+            "/spec/jobTemplate/spec/template/spec",
+            "name"
+        ))
+    })
+    .wide(),
+    Column::text("Images", |row| {
+        json!(containers(
+            row.object,
+            "/spec/jobTemplate/spec/template/spec",
+            "image"
+        ))
+    })
+    .wide(),
+    Column::text("Selector", |row| {
+        json!(selector(row.at("/spec/jobTemplate/spec/selector")))
+    })
+    .wide(),
 ];
 
 const HOOKS: Hooks = Hooks {
@@ -81,7 +98,7 @@ const HOOKS: Hooks = Hooks {
             let cron_job = Place::object(cron_job);
             let spec = cron_job.field("spec");
             let template = spec.field("jobTemplate");
-            pod::warn_template(&template.field("spec").field("template"), warnings);
+            job::warn_of_spec(&template.field("spec"), warnings);
         }
     },
     ..PLAIN

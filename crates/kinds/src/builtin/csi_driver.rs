@@ -34,12 +34,16 @@ pub static KIND: Kind = Kind {
 
 const COLUMNS: &[Column] = &[
     Column::NAME,
-    Column::boolean("AttachRequired", |row| json!(row.at("/spec/attachRequired").as_bool().unwrap_or(true))),
+    Column::boolean("AttachRequired", |row| {
+        json!(row.at("/spec/attachRequired").as_bool().unwrap_or(true))
+    }),
     Column::boolean("PodInfoOnMount", |row| row.is("/spec/podInfoOnMount")),
     Column::boolean("StorageCapacity", |row| row.is("/spec/storageCapacity")),
     Column::text("TokenRequests", |row| json!(audiences(row.object))),
     Column::boolean("RequiresRepublish", |row| row.is("/spec/requiresRepublish")),
-    Column::text("Modes", |row| json!(or(joined(row.at("/spec/volumeLifecycleModes"), ","), NONE))),
+    Column::text("Modes", |row| {
+        json!(or(joined(row.at("/spec/volumeLifecycleModes"), ","), NONE))
+    }),
     Column::AGE,
 ];
 
@@ -98,7 +102,9 @@ fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     }
     let in_secrets = spec.field("serviceAccountTokenInSecrets");
     if in_secrets.is_set() && tokens.len() == 0 {
-        errors.push(in_secrets.invalid("serviceAccountTokenInSecrets is set but no tokenRequests are specified"));
+        errors.push(
+            in_secrets.invalid("serviceAccountTokenInSecrets is set but no tokenRequests are specified"),
+        );
     }
 }
 
@@ -130,6 +136,8 @@ fn check_change(change: &Change<'_>, errors: &mut Errors) {
 }
 
 fn audiences(driver: &Value) -> String {
-    let audiences = list_of(&driver["spec"]["tokenRequests"], |request| text_at(request, "/audience"));
+    let audiences = list_of(&driver["spec"]["tokenRequests"], |request| {
+        text_at(request, "/audience")
+    });
     or(audiences.join(","), "<unset>")
 }

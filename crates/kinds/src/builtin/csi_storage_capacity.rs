@@ -2,6 +2,7 @@
 
 use watchkeeper_meta::validation::dns1123_subdomain;
 
+use crate::builtin::pod::{deprecated_label, warn_of_old_keys};
 use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::rules::place::{Errors, Place};
 use crate::table::Column;
@@ -17,14 +18,23 @@ pub static KIND: Kind = Kind {
     ..Kind::PLAIN
 };
 
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::CREATED_AT,
-];
+const COLUMNS: &[Column] = &[Column::NAME, Column::CREATED_AT];
 
 const HOOKS: Hooks = Hooks {
     check,
     check_change,
+    warn: |capacity, _, warnings| {
+        let capacity = Place::object(capacity);
+        let nodes = capacity.field("nodeTopology");
+        warn_of_old_keys(&nodes, warnings);
+        let labels = nodes.field("matchLabels");
+        for (label, _) in labels.entries() {
+            if let Some(why) = deprecated_label(label) {
+                // This path names the label as a field, not as a key.
+                warnings.add(format!("{}: {why}", labels.field(label).path()));
+            }
+        }
+    },
     ..PLAIN
 };
 
@@ -41,9 +51,15 @@ fn check(capacity: &Place<'_, '_>, errors: &mut Errors) {
 
 /// Checks an update: the storage class and the topology are immutable.
 fn check_change(change: &Change<'_>, errors: &mut Errors) {
-    let (topology, live) = (change.new.field("nodeTopology"), change.live.field("nodeTopology"));
+    let (topology, live) = (
+        change.new.field("nodeTopology"),
+        change.live.field("nodeTopology"),
+    );
     topology.must_stay(&live, errors);
-    let (class, live) = (change.new.field("storageClassName"), change.live.field("storageClassName"));
+    let (class, live) = (
+        change.new.field("storageClassName"),
+        change.live.field("storageClassName"),
+    );
     if class.text() != live.text() {
         errors.push(class.invalid_for(class.text(), "field is immutable"));
     }

@@ -8,7 +8,6 @@ mod versions;
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::{FinalizerRule, NameRule, dns1035_label, dns1123_subdomain};
 
-use crate::{Part, Warnings};
 use crate::kind::{Change, Generation, Hooks, Kind, PLAIN};
 use crate::rules::admission::{HTTPS, check_versions};
 use crate::rules::defaulting::{fill, fill_empty, object_mut};
@@ -16,6 +15,10 @@ use crate::rules::place::{Errors, Place};
 use crate::rules::webhook_client;
 use crate::table::Column;
 use crate::table::cells::{condition, joined, list_of, plain};
+use crate::{Condition, Part, Warnings, metadata};
+
+/// The finalizer that keeps a definition until its objects are deleted.
+pub const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The kind served as `customresourcedefinitions`.
 pub static KIND: Kind = Kind {
@@ -23,6 +26,9 @@ pub static KIND: Kind = Kind {
     name: "CustomResourceDefinition",
     plural: "customresourcedefinitions",
     names: NameRule::OfKind,
+    key_has_group: true,
+    uid_precondition: Some("precondition failed"),
+    deletion_mark: Some(terminating),
     finalizers: FinalizerRule::AnyQualifiedName,
     updates_unconditionally: false,
     generation: Generation::Spec,
@@ -38,13 +44,19 @@ const COLUMNS: &[Column] = &[
     Column::CREATED_AT,
     Column::text("Group", |row| json!(row.text("/spec/group"))).wide(),
     Column::text("Kind", |row| json!(row.text("/spec/names/kind"))).wide(),
-    Column::text("ShortNames", |row| json!(joined(row.at("/spec/names/shortNames"), ","))).wide(),
-    Column::boolean("Established", |row| json!(condition(row.object, "Established") == "True")).wide(),
+    Column::text("ShortNames", |row| {
+        json!(joined(row.at("/spec/names/shortNames"), ","))
+    })
+    .wide(),
+    Column::boolean("Established", |row| {
+        json!(condition(row.object, "Established") == "True")
+    })
+    .wide(),
 ];
 
 const HOOKS: Hooks = Hooks {
     default,
-    prepare_for_create,
+    prepare_for_create: |definition, _| prepare_for_create(definition),
     prepare_for_update,
     check_new: |definition, errors| {
         check_name(definition, errors);
@@ -54,6 +66,30 @@ const HOOKS: Hooks = Hooks {
     warn: warn_of_formats,
     ..PLAIN
 };
+
+/// A definition that is being deleted. Its objects are deleted first.
+fn terminating(live: &Value, now: &str) -> Value {
+    let mut new = live.clone();
+    let fields = metadata::of(&mut new);
+    if !fields.get("deletionTimestamp").is_none_or(Value::is_null) {
+        return new;
+    }
+    let finalizers = fields.entry("finalizers").or_insert_with(|| json!([]));
+    if let Value::Array(finalizers) = finalizers
+        && !finalizers.iter().any(|name| name == FINALIZER)
+    {
+        finalizers.push(json!(FINALIZER));
+    }
+    fields.insert("deletionTimestamp".to_owned(), json!(now));
+    let condition = Condition {
+        kind: "Terminating",
+        status: "True",
+        reason: "InstanceDeletionPending",
+        message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    };
+    new["status"] = condition.added_to(&new["status"], now);
+    new
+}
 
 /// Warns about unrecognized formats, except those the live definition already has.
 fn warn_of_formats(definition: &Value, live: Option<&Value>, warnings: &Warnings) {
@@ -65,7 +101,10 @@ fn warn_of_formats(definition: &Value, live: Option<&Value>, warnings: &Warnings
         found.into_iter().map(str::to_owned).collect()
     };
     let known = live.map(named).unwrap_or_default();
-    for format in named(definition).into_iter().filter(|format| !known.contains(format)) {
+    for format in named(definition)
+        .into_iter()
+        .filter(|format| !known.contains(format))
+    {
         warnings.add(format!("unrecognized format {format:?}"));
     }
 }
@@ -133,7 +172,10 @@ fn check(definition: &Place<'_, '_>, errors: &mut Errors) {
 /// Checks that the name is `<plural>.<group>`. Both are immutable.
 fn check_name(definition: &Place<'_, '_>, errors: &mut Errors) {
     let spec = definition.field("spec");
-    let (plural, group) = (spec.field("names").field("plural").text(), spec.field("group").text());
+    let (plural, group) = (
+        spec.field("names").field("plural").text(),
+        spec.field("group").text(),
+    );
     let wanted = format!("{plural}.{group}");
     let rule = |name: &str, is_prefix: bool| {
         let mut reasons = match is_prefix {

@@ -9,10 +9,12 @@ use crate::rules::formats::number_or_percent;
 use crate::rules::place::{Errors, Place};
 use crate::rules::workloads::rollout_rules::unknown_type;
 use crate::rules::workloads::status_rules::Counts;
-use crate::rules::workloads::template_rules::{check_runs_on, check_selected, check_template, selects_everything};
+use crate::rules::workloads::template_rules::{
+    check_runs_on, check_selected, check_template, selects_everything,
+};
 use crate::rules::workloads::{KEPT_REVISIONS, check_same_selector, default_template, warn_template};
 use crate::table::Column;
-use crate::table::cells::{containers, label_pairs, selector};
+use crate::table::cells::label_pairs;
 use crate::{Part, metadata};
 
 /// Counts the changes of the template. v1 has no field for it, only this annotation.
@@ -54,11 +56,13 @@ const COLUMNS: &[Column] = &[
     Column::integer("Ready", |row| row.count("/status/numberReady")),
     Column::integer("Up-to-date", |row| row.count("/status/updatedNumberScheduled")),
     Column::integer("Available", |row| row.count("/status/numberAvailable")),
-    Column::text("Node Selector", |row| json!(label_pairs(row.at("/spec/template/spec/nodeSelector")))),
+    Column::text("Node Selector", |row| {
+        json!(label_pairs(row.at("/spec/template/spec/nodeSelector")))
+    }),
     Column::AGE,
-    Column::text("Containers", |row| json!(containers(row.object, "/spec/template/spec", "name"))).wide(),
-    Column::text("Images", |row| json!(containers(row.object, "/spec/template/spec", "image"))).wide(),
-    Column::text("Selector", |row| json!(selector(row.at("/spec/selector")))).wide(),
+    Column::CONTAINERS,
+    Column::IMAGES,
+    Column::SELECTOR,
 ];
 
 const HOOKS: Hooks = Hooks {
@@ -68,7 +72,7 @@ const HOOKS: Hooks = Hooks {
         }
         annotate(set, template_generation(set));
     },
-    prepare_for_create: |set| annotate(set, 1),
+    prepare_for_create: |set, _| annotate(set, 1),
     prepare_for_update: |part, set, live, _| {
         let changed = part != Part::Status && set["spec"]["template"] != live["spec"]["template"];
         annotate(set, template_generation(live) + i64::from(changed));
@@ -78,7 +82,11 @@ const HOOKS: Hooks = Hooks {
         Part::Status => COUNTS.check_change(change, errors),
         _ => check_same_selector(change, errors),
     },
-    warn: warn_template,
+    warn: |set, live, warnings| {
+        if live.is_none_or(|live| live["spec"]["template"] != set["spec"]["template"]) {
+            warn_template(set, live, warnings);
+        }
+    },
     ..PLAIN
 };
 

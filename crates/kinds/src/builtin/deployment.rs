@@ -11,9 +11,11 @@ use crate::rules::place::{Errors, Place};
 use crate::rules::workloads::rollout_rules::unknown_type;
 use crate::rules::workloads::status_rules::Counts;
 use crate::rules::workloads::template_rules::check_selected_template;
-use crate::rules::workloads::{KEPT_REVISIONS, check_same_selector, default_template, keep_labels, warn_of_workload};
+use crate::rules::workloads::{
+    KEPT_REVISIONS, check_same_selector, default_template, keep_labels, warn_of_workload,
+};
 use crate::table::Column;
-use crate::table::cells::{containers, ready_of_replicas, selector};
+use crate::table::cells::ready_of_replicas;
 
 /// The default of `maxSurge` and `maxUnavailable`.
 const QUARTER: &str = "25%";
@@ -52,9 +54,9 @@ const COLUMNS: &[Column] = &[
     Column::text("Up-to-date", |row| row.count("/status/updatedReplicas")),
     Column::text("Available", |row| row.count("/status/availableReplicas")),
     Column::AGE,
-    Column::text("Containers", |row| json!(containers(row.object, "/spec/template/spec", "name"))).wide(),
-    Column::text("Images", |row| json!(containers(row.object, "/spec/template/spec", "image"))).wide(),
-    Column::text("Selector", |row| json!(selector(row.at("/spec/selector")))).wide(),
+    Column::CONTAINERS,
+    Column::IMAGES,
+    Column::SELECTOR,
 ];
 
 const HOOKS: Hooks = Hooks {

@@ -22,15 +22,16 @@ pub static KIND: Kind = Kind {
     ..Kind::PLAIN
 };
 
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::AGE,
-];
+const COLUMNS: &[Column] = &[Column::NAME, Column::AGE];
 
 const HOOKS: Hooks = Hooks {
     check_new: |class, errors| check(&class.field("spec"), None, errors),
     check_change: |change, errors| {
-        check(&change.new.field("spec"), Some(&change.live.field("spec")), errors);
+        check(
+            &change.new.field("spec"),
+            Some(&change.live.field("spec")),
+            errors,
+        );
     },
     warn: |class, _, warnings| {
         let class = Place::object(class);

@@ -55,7 +55,10 @@ fn check(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, errors: &mut Errors
         }
     }
     let old = live.map(|live| live.field("taint"));
-    Found::of(|found| check_taint(&spec.field("taint"), old.as_ref(), found), errors);
+    Found::of(
+        |found| check_taint(&spec.field("taint"), old.as_ref(), found),
+        errors,
+    );
 }
 
 fn check_change(change: &Change<'_>, errors: &mut Errors) {
@@ -68,5 +71,9 @@ fn check_change(change: &Change<'_>, errors: &mut Errors) {
         }
         return;
     }
-    check(&change.new.field("spec"), Some(&change.live.field("spec")), errors);
+    check(
+        &change.new.field("spec"),
+        Some(&change.live.field("spec")),
+        errors,
+    );
 }

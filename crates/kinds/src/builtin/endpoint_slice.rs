@@ -3,12 +3,14 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
+use watchkeeper_meta::FieldError;
 use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, label_value, labels};
 
+use crate::Warnings;
 use crate::builtin::endpoints::{check_app_protocol, check_reachable};
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill, items_mut};
-use crate::rules::formats::PROTOCOLS;
+use crate::rules::formats::{PROTOCOLS, warn_of_ip};
 use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::{list_of, plain, some_of};
@@ -19,6 +21,12 @@ const MAX_PORTS: usize = 20_000;
 const MAX_TOPOLOGY_LABELS: usize = 16;
 const MAX_HINTS: usize = 8;
 const ADDRESS_TYPES: &[&str] = &["FQDN", "IPv4", "IPv6"];
+
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+const CONTROLLERS: &[&str] = &[
+    "endpointslice-controller.k8s.io",
+    "endpointslicemirroring-controller.k8s.io",
+];
 
 /// The kind served as `endpointslices`.
 pub static KIND: Kind = Kind {
@@ -34,8 +42,12 @@ pub static KIND: Kind = Kind {
 const COLUMNS: &[Column] = &[
     Column::NAME,
     Column::text("AddressType", |row| json!(row.text("/addressType"))),
-    Column::text("Ports", |row| json!(some_of(slice_ports(row.object), 3, "<unset>"))),
-    Column::text("Endpoints", |row| json!(some_of(slice_addresses(row.object), 3, "<unset>"))),
+    Column::text("Ports", |row| {
+        json!(some_of(slice_ports(row.object), 3, "<unset>"))
+    }),
+    Column::text("Endpoints", |row| {
+        json!(some_of(slice_addresses(row.object), 3, "<unset>"))
+    }),
     Column::AGE,
 ];
 
@@ -51,9 +63,29 @@ const HOOKS: Hooks = Hooks {
         let (new, live) = (change.new.field("addressType"), change.live.field("addressType"));
         new.must_stay_unshown(&live, errors);
     },
+    warn: |slice, live, warnings| {
+        // The path is Kubernetes' own: a slice has no spec.
+        if live.is_none() && slice["addressType"] == "FQDN" {
+            warnings.add("spec.addressType: FQDN endpoints are deprecated");
+        }
+        warn_of_addresses(&Place::object(slice), warnings);
+    },
     ..PLAIN
 };
 
+/// Warns of addresses, unless one of Kubernetes' own controllers wrote them.
+fn warn_of_addresses(slice: &Place<'_, '_>, warnings: &Warnings) {
+    let (metadata, endpoints) = (slice.field("metadata"), slice.field("endpoints"));
+    if CONTROLLERS.contains(&metadata.field("labels").entry(MANAGED_BY).text()) {
+        return;
+    }
+    for endpoint in endpoints.items() {
+        let addresses = endpoint.field("addresses");
+        addresses
+            .items()
+            .for_each(|address| warn_of_ip(&address, warnings));
+    }
+}
 
 fn check_slice(slice: &Place<'_, '_>, errors: &mut Errors) {
     let kind = slice.field("addressType");
@@ -79,7 +111,7 @@ fn check_endpoint(endpoint: &Place<'_, '_>, kind: &str, errors: &mut Errors) {
     for address in addresses.items() {
         match kind {
             "IPv4" | "IPv6" => check_address_of(&address, kind, errors),
-            "FQDN" => address.must_keep(dns1123_subdomain, errors),
+            "FQDN" => errors.extend(domain_error(&address)),
             _ => {}
         }
     }
@@ -99,6 +131,26 @@ fn check_endpoint(endpoint: &Place<'_, '_>, kind: &str, errors: &mut Errors) {
         host.must_keep(dns1123_label, errors);
     }
     check_hints(&endpoint.field("hints"), errors);
+}
+
+/// The first error of an address that must be a domain of two labels or more; a dot may end it.
+fn domain_error(address: &Place<'_, '_>) -> Option<FieldError> {
+    let text = address.text();
+    let domain = text.strip_suffix('.').unwrap_or(text);
+    let problems = dns1123_subdomain(domain);
+    if text.is_empty() {
+        return Some(address.required(""));
+    }
+    if !problems.is_empty() {
+        return Some(address.invalid_for(domain, problems.join(",")));
+    }
+    if !domain.contains('.') {
+        let why = "should be a domain with at least two segments separated by dots";
+        return Some(address.invalid_for(domain, why));
+    }
+    let mut labels = domain.split('.').map(|label| (label, dns1123_label(label)));
+    let (label, problems) = labels.find(|(_, problems)| !problems.is_empty())?;
+    Some(address.invalid_for(label, problems.join(",")))
 }
 
 /// Checks that an address belongs to the slice's address type.

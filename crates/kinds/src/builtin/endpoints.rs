@@ -1,15 +1,18 @@
 //! Endpoints: the addresses of a service's pods. Superseded by EndpointSlice.
 
-
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, qualified_name};
 
+use crate::Warnings;
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill_empty, items_mut};
-use crate::rules::formats::{PROTOCOLS, check_not_local, parse_ip};
+use crate::rules::formats::{PROTOCOLS, check_not_local, parse_ip, warn_of_ip};
 use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::{NONE, list_of, plain, some_of, text_at};
+
+const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
+const CONTROLLER: &str = "endpoint-controller";
 
 /// The kind served as `endpoints`.
 pub static KIND: Kind = Kind {
@@ -42,8 +45,25 @@ const HOOKS: Hooks = Hooks {
         let subsets = endpoints.field("subsets");
         subsets.items().for_each(|subset| check_subset(&subset, errors));
     },
+    warn: |endpoints, _, warnings| warn(&Place::object(endpoints), warnings),
     ..PLAIN
 };
+
+/// Warns of addresses, unless Kubernetes' own controller wrote them.
+fn warn(endpoints: &Place<'_, '_>, warnings: &Warnings) {
+    let (metadata, subsets) = (endpoints.field("metadata"), endpoints.field("subsets"));
+    if metadata.field("labels").entry(MANAGED_BY).text() == CONTROLLER {
+        return;
+    }
+    for subset in subsets.items() {
+        for list in ["addresses", "notReadyAddresses"] {
+            let addresses = subset.field(list);
+            addresses
+                .items()
+                .for_each(|address| warn_of_ip(&address.field("ip"), warnings));
+        }
+    }
+}
 
 fn check_subset(subset: &Place<'_, '_>, errors: &mut Errors) {
     let lists = ["addresses", "notReadyAddresses"].map(|name| subset.field(name));

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use watchkeeper_meta::{Time, go_json};
 use watchkeeper_meta::validation::{FinalizerRule, NameRule, dns1123_subdomain, qualified_name};
+use watchkeeper_meta::{Time, go_json};
 
 use crate::conversion::Conversion;
 use crate::fields::Selectable;

@@ -1,6 +1,8 @@
 //! Event in `events.k8s.io/v1`, stored as a core event.
 
-use crate::builtin::event::{COLUMNS, CONVERSION, EVENTS_NAMES, TTL, check_change, check_leniently, check_strictly};
+use crate::builtin::event::{
+    COLUMNS, CONVERSION, EVENTS_NAMES, TTL, check_change, check_leniently, check_strictly,
+};
 use crate::fields::Selectable;
 use crate::kind::{Hooks, Kind, PLAIN};
 
@@ -42,4 +44,3 @@ const HOOKS: Hooks = Hooks {
     check_change,
     ..PLAIN
 };
-

@@ -19,7 +19,15 @@ const MAX_PRECEDENCE: i64 = 10_000;
 const EXEMPT: &str = "exempt";
 const DISTINGUISHERS: &[&str] = &["ByNamespace", "ByUser"];
 const VERBS: &[&str] = &[
-    "create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch",
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "proxy",
+    "update",
+    "watch",
 ];
 const SUBJECTS: &[&str] = &["Group", "ServiceAccount", "User"];
 
@@ -38,11 +46,17 @@ pub static KIND: Kind = Kind {
 
 const COLUMNS: &[Column] = &[
     Column::NAME,
-    Column::text("PriorityLevel", |row| row.text_or_none("/spec/priorityLevelConfiguration/name")),
+    Column::text("PriorityLevel", |row| {
+        row.text_or_none("/spec/priorityLevelConfiguration/name")
+    }),
     Column::text("MatchingPrecedence", |row| row.count("/spec/matchingPrecedence")),
-    Column::text("DistinguisherMethod", |row| row.text_or_none("/spec/distinguisherMethod/type")),
+    Column::text("DistinguisherMethod", |row| {
+        row.text_or_none("/spec/distinguisherMethod/type")
+    }),
     Column::AGE,
-    Column::text("MissingPL", |row| json!(or(condition(row.object, "Dangling"), "?"))),
+    Column::text("MissingPL", |row| {
+        json!(or(condition(row.object, "Dangling"), "?"))
+    }),
 ];
 
 const HOOKS: Hooks = Hooks {
@@ -93,7 +107,9 @@ fn check_rule(rule: &Place<'_, '_>, errors: &mut Errors) {
     if subjects.len() == 0 {
         errors.push(subjects.required("subjects must contain at least one value"));
     }
-    subjects.items().for_each(|subject| check_subject(&subject, errors));
+    subjects
+        .items()
+        .for_each(|subject| check_subject(&subject, errors));
     let (resources, urls) = (rule.field("resourceRules"), rule.field("nonResourceRules"));
     if resources.len() == 0 && urls.len() == 0 {
         let why = "at least one of resourceRules and nonResourceRules has to be non-empty";
@@ -106,7 +122,11 @@ fn check_rule(rule: &Place<'_, '_>, errors: &mut Errors) {
 /// Checks that a subject sets the field of its kind and no other.
 fn check_subject(subject: &Place<'_, '_>, errors: &mut Errors) {
     let kind = subject.field("kind");
-    let fields = [("serviceAccount", "ServiceAccount"), ("user", "User"), ("group", "Group")];
+    let fields = [
+        ("serviceAccount", "ServiceAccount"),
+        ("user", "User"),
+        ("group", "Group"),
+    ];
     let Some((own, name)) = fields.into_iter().find(|(_, name)| *name == kind.text()) else {
         return kind.is_one_of(SUBJECTS, errors);
     };

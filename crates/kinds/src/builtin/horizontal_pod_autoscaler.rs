@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use watchkeeper_meta::validation::path_segment_name;
 use watchkeeper_meta::{FieldError, FieldPath, GroupVersion};
 
+use self::conversion::METRICS_ANNOTATION;
 use crate::Part;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::fill;
@@ -15,7 +16,6 @@ use crate::rules::place::{Errors, Place};
 use crate::rules::resource_names::check_container_name;
 use crate::table::Column;
 use crate::table::cells::{or, plain};
-use self::conversion::METRICS_ANNOTATION;
 
 /// The default target utilization of the CPU request, in percent.
 const CPU_UTILIZATION: i64 = 80;
@@ -46,9 +46,17 @@ pub static KIND: Kind = Kind {
 
 const COLUMNS: &[Column] = &[
     Column::NAME,
-    Column::text("Reference", |row| json!(format!("{}/{}", row.text("/spec/scaleTargetRef/kind"), row.text("/spec/scaleTargetRef/name")))),
+    Column::text("Reference", |row| {
+        json!(format!(
+            "{}/{}",
+            row.text("/spec/scaleTargetRef/kind"),
+            row.text("/spec/scaleTargetRef/name")
+        ))
+    }),
     Column::text("Targets", |row| json!(table::targets(row.object))),
-    Column::text("MinPods", |row| json!(or(plain(row.at("/spec/minReplicas")), "<unset>"))),
+    Column::text("MinPods", |row| {
+        json!(or(plain(row.at("/spec/minReplicas")), "<unset>"))
+    }),
     Column::text("MaxPods", |row| row.count("/spec/maxReplicas")),
     Column::text("Replicas", |row| row.count("/status/currentReplicas")),
     Column::AGE,
@@ -114,7 +122,11 @@ fn fill_target(scaler: &mut Value) {
         .get(METRICS_ANNOTATION)
         .is_some();
     if !annotated {
-        fill(&mut scaler["spec"], "targetCPUUtilizationPercentage", CPU_UTILIZATION);
+        fill(
+            &mut scaler["spec"],
+            "targetCPUUtilizationPercentage",
+            CPU_UTILIZATION,
+        );
     }
 }
 
@@ -172,7 +184,9 @@ fn check_scales(target: &Place<'_, '_>, errors: &mut Errors) {
     let version = target.field("apiVersion");
     let text = version.text();
     let is_controller = text == "v1" && target.field("kind").text() == "ReplicationController";
-    let has_group = text.parse::<GroupVersion>().is_ok_and(|parsed| !parsed.group.is_empty());
+    let has_group = text
+        .parse::<GroupVersion>()
+        .is_ok_and(|parsed| !parsed.group.is_empty());
     if !has_group && !is_controller && text.matches('/').count() <= 1 {
         errors.push(version.invalid_for(text, "apiVersion must specify API group"));
     }

@@ -58,7 +58,6 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-
 fn check_parameters(parameters: &Place<'_, '_>, errors: &mut Errors) {
     if !parameters.is_set() {
         return;

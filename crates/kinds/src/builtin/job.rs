@@ -5,6 +5,8 @@ mod policies;
 use serde_json::{Value, json};
 use watchkeeper_meta::{Time, human_duration};
 
+use self::policies::{check_failure_policy, check_success_policy};
+use crate::builtin::pod;
 use crate::builtin::replication_controller::fill_labels;
 use crate::fields::Selectable;
 use crate::kind::{Change, Generation, Hooks, Kind, PLAIN};
@@ -12,12 +14,11 @@ use crate::rules::defaulting::{fill, fill_empty, items_mut, object_mut};
 use crate::rules::formats::check_domain_prefixed_path;
 use crate::rules::go_structs::LABEL_SELECTOR;
 use crate::rules::place::{Errors, Place};
+use crate::rules::workloads::default_template;
 use crate::rules::workloads::template_rules::{check_ends, check_selected, check_template};
-use crate::rules::workloads::{default_template, warn_of_workload};
 use crate::table::Column;
-use crate::table::cells::{condition, containers, selector};
-use crate::{Part, metadata};
-use self::policies::{check_failure_policy, check_success_policy};
+use crate::table::cells::condition;
+use crate::{Part, Warnings, metadata};
 
 /// The label with the job's uid, on its pods and in its selector.
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
@@ -26,6 +27,9 @@ const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 const MAX_INDEXES: i64 = 100_000;
 /// The same limits if there are more completions than that and each index has its own backoff limit.
 const MAX_INDEXES_WITH_RETRIES: i64 = 10_000;
+/// Beyond both of these, failed indexes of an indexed job may not fit its status.
+const MANY_COMPLETIONS: i64 = 100_000;
+const MANY_AT_ONCE: i64 = 10_000;
 const MAX_MANAGER: usize = 63;
 
 /// The kind served as `jobs`.
@@ -53,9 +57,9 @@ const COLUMNS: &[Column] = &[
     Column::text("Completions", |row| json!(job_completions(row.object))),
     Column::text("Duration", |row| json!(job_duration(row.object, row.now))),
     Column::AGE,
-    Column::text("Containers", |row| json!(containers(row.object, "/spec/template/spec", "name"))).wide(),
-    Column::text("Images", |row| json!(containers(row.object, "/spec/template/spec", "image"))).wide(),
-    Column::text("Selector", |row| json!(selector(row.at("/spec/selector")))).wide(),
+    Column::CONTAINERS,
+    Column::IMAGES,
+    Column::SELECTOR,
 ];
 
 const SELECTABLE: &[Selectable] = &[Selectable::number("status.successful", &["/status/succeeded"])];
@@ -67,7 +71,7 @@ const HOOKS: Hooks = Hooks {
         }
         label_as_its_pods(job);
     },
-    prepare_for_create: |job| {
+    prepare_for_create: |job, _| {
         if job["spec"]["manualSelector"] != true {
             select_own_pods(job);
         }
@@ -83,9 +87,31 @@ const HOOKS: Hooks = Hooks {
         Part::Status => check_status(change, errors),
         _ => check_change(change, errors),
     },
-    warn: warn_of_workload,
+    warn: |job, live, warnings| {
+        if live.is_none() {
+            pod::warn_name(job, "Pod names and hostnames", warnings);
+        }
+        if live.is_none_or(|live| live["spec"] != job["spec"]) {
+            warn_of_spec(&Place::object(job).field("spec"), warnings);
+        }
+    },
     ..PLAIN
 };
+
+/// Warns about the spec of a job, or of a cron job's template.
+pub(crate) fn warn_of_spec(spec: &Place<'_, '_>, warnings: &Warnings) {
+    let is_indexed = spec.field("completionMode").text() == "Indexed";
+    let is_large = spec.field("completions").number() > MANY_COMPLETIONS
+        && spec.field("parallelism").number() > MANY_AT_ONCE;
+    if is_indexed && is_large {
+        warnings.add(format!(
+            "{}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, \
+             Kubernetes might not be able to track completedIndexes when a big number of indexes fail",
+            spec.path()
+        ));
+    }
+    pod::warn_template(&spec.field("template"), warnings);
+}
 
 /// Copies the template's labels to a job without labels.
 fn label_as_its_pods(job: &mut Value) {

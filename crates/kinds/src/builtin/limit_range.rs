@@ -29,10 +29,7 @@ pub static KIND: Kind = Kind {
     ..Kind::PLAIN
 };
 
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::CREATED_AT,
-];
+const COLUMNS: &[Column] = &[Column::NAME, Column::CREATED_AT];
 
 const HOOKS: Hooks = Hooks {
     default: |range| {
@@ -47,7 +44,7 @@ const HOOKS: Hooks = Hooks {
         }
     },
     // An object without a name gets a generated one.
-    prepare_for_create: |range| {
+    prepare_for_create: |range, _| {
         let metadata = metadata::of(range);
         if metadata.get("name").is_none_or(|name| name == "") {
             metadata.insert("name".to_owned(), json!(names::uid()));

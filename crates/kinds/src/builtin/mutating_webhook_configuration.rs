@@ -36,4 +36,3 @@ const HOOKS: Hooks = Hooks {
     check: check_webhooks,
     ..PLAIN
 };
-

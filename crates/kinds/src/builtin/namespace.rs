@@ -26,8 +26,13 @@ pub static KIND: Kind = Kind {
     plural: "namespaces",
     names: NameRule::Dns1123Label,
     delete_returns_object: true,
-    undeletable: |name| UNDELETABLE.contains(&name).then_some("this namespace may not be deleted"),
+    undeletable: |name| {
+        UNDELETABLE
+            .contains(&name)
+            .then_some("this namespace may not be deleted")
+    },
     finalizers_in_spec: true,
+    uid_precondition: Some("Precondition failed"),
     columns: COLUMNS,
     selectable: Some(SELECTABLE),
     hooks: HOOKS,
@@ -44,7 +49,7 @@ const SELECTABLE: &[Selectable] = &[Selectable::at("status.phase", &["/status/ph
 
 const HOOKS: Hooks = Hooks {
     default: label_with_name,
-    prepare_for_create: |namespace| {
+    prepare_for_create: |namespace, _| {
         let kept = namespace["spec"]["finalizers"]
             .as_array()
             .cloned()
@@ -65,6 +70,11 @@ const HOOKS: Hooks = Hooks {
             namespace["spec"]["finalizers"] = live["spec"]["finalizers"].clone();
         }
         label_with_name(namespace);
+    },
+    // It has no deadline: it ends when it is empty.
+    on_deletion: |namespace| {
+        metadata::of(namespace).remove("deletionGracePeriodSeconds");
+        namespace["status"]["phase"] = json!("Terminating");
     },
     check: |namespace, errors| {
         let metadata = namespace.field("metadata");

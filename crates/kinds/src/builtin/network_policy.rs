@@ -4,10 +4,13 @@ use serde_json::{Value, json};
 
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill, items_mut};
+use crate::rules::formats::warn_of_cidr;
 use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::selector;
 
+/// The directions of traffic with the lists of their peers.
+const PEERS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
 const TYPES: &[&str] = &["Ingress", "Egress"];
 const PROTOCOLS: &[&str] = &["TCP", "UDP", "SCTP"];
 
@@ -31,6 +34,20 @@ const COLUMNS: &[Column] = &[
 const HOOKS: Hooks = Hooks {
     default,
     check: |policy, errors| check(&policy.field("spec"), errors),
+    warn: |policy, _, warnings| {
+        let policy = Place::object(policy);
+        let spec = policy.field("spec");
+        for (direction, peers) in PEERS {
+            for rule in spec.field(direction).items() {
+                for peer in rule.field(peers).items() {
+                    let block = peer.field("ipBlock");
+                    warn_of_cidr(&block.field("cidr"), warnings);
+                    let except = block.field("except");
+                    except.items().for_each(|range| warn_of_cidr(&range, warnings));
+                }
+            }
+        }
+    },
     ..PLAIN
 };
 
@@ -55,7 +72,7 @@ fn default(policy: &mut Value) {
 
 fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     spec.field("podSelector").must_select(errors);
-    for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
+    for (direction, peers) in PEERS {
         for rule in spec.field(direction).items() {
             for port in rule.field("ports").items() {
                 check_port(&port, errors);
@@ -93,7 +110,8 @@ fn check_port(entry: &Place<'_, '_>, errors: &mut Errors) {
         None => {
             port.must_be_port(errors);
             if end.is_set() && end.number() < port.number() {
-                errors.push(end.invalid("must be greater than or equal to `port`"));
+                // Kubernetes shows the port here, not the end of the range.
+                errors.push(end.invalid_for(port.value().clone(), "must be greater than or equal to `port`"));
             }
             if end.is_set() {
                 end.must_be_port(errors);

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use watchkeeper_meta::validation::{label_value, qualified_name};
 use watchkeeper_meta::{BadValue, FieldError};
 
+use crate::Warnings;
 use crate::fields::Selectable;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::rules::go_structs;
@@ -37,22 +38,33 @@ const COLUMNS: &[Column] = &[
     Column::text("Status", |row| json!(node_status(row.object))),
     Column::text("Roles", |row| json!(node_roles(row.object))),
     Column::AGE,
-    Column::text("Version", |row| json!(row.text("/status/nodeInfo/kubeletVersion"))),
+    Column::text("Version", |row| {
+        json!(row.text("/status/nodeInfo/kubeletVersion"))
+    }),
     Column::text("Internal-IP", |row| json!(node_address(row.object, "InternalIP"))).wide(),
     Column::text("External-IP", |row| json!(node_address(row.object, "ExternalIP"))).wide(),
-    Column::text("OS-Image", |row| row.text_or("/status/nodeInfo/osImage", "<unknown>")).wide(),
+    Column::text("OS-Image", |row| {
+        row.text_or("/status/nodeInfo/osImage", "<unknown>")
+    })
+    .wide(),
     Column::text("Kernel-Version", |row| json!(kernel(row.object))).wide(),
-    Column::text("Container-Runtime", |row| row.text_or("/status/nodeInfo/containerRuntimeVersion", "<unknown>")).wide(),
+    Column::text("Container-Runtime", |row| {
+        row.text_or("/status/nodeInfo/containerRuntimeVersion", "<unknown>")
+    })
+    .wide(),
 ];
 
-const SELECTABLE: &[Selectable] = &[Selectable::boolean("spec.unschedulable", &["/spec/unschedulable"])];
+const SELECTABLE: &[Selectable] = &[Selectable::boolean(
+    "spec.unschedulable",
+    &["/spec/unschedulable"],
+)];
 
 const HOOKS: Hooks = Hooks {
     default: |node| {
         default_allocatable(node);
         sync_ranges(node);
     },
-    prepare_for_create: taint_until_ready,
+    prepare_for_create: |node, _| taint_until_ready(node),
     check: |node, errors| {
         check_taints(node, errors);
         check_amounts(&node.field("status"), errors);
@@ -62,10 +74,21 @@ const HOOKS: Hooks = Hooks {
         check_ranges(&spec.field("podCIDRs"), errors);
     },
     check_change,
+    warn: |node, _, warnings| warn(&node["spec"], warnings),
     change_first: true,
     heeds: Some(|_| false),
     ..PLAIN
 };
+
+/// Warns of fields without effect.
+fn warn(spec: &Value, warnings: &Warnings) {
+    if spec.get("configSource").is_some_and(Value::is_object) {
+        warnings.add("spec.configSource: the feature is removed");
+    }
+    if spec["externalID"].as_str().is_some_and(|id| !id.is_empty()) {
+        warnings.add("spec.externalID: this field is deprecated, and is unused by Kubernetes");
+    }
+}
 
 /// Keeps `podCIDR` equal to the first of `podCIDRs`.
 fn sync_ranges(node: &mut Value) {

@@ -4,13 +4,18 @@ use serde_json::{Value, json};
 use watchkeeper_meta::validation::dns1123_subdomain;
 use watchkeeper_meta::{FieldError, FieldPath};
 
-use crate::builtin::persistent_volume_claim::{check_access_modes, check_basic, check_positive, check_volume_mode, protect, warn_of_class_annotation};
+use crate::builtin::persistent_volume_claim::{
+    check_access_modes, check_basic, check_positive, check_volume_mode, protect, warn_of_class_annotation,
+};
 use crate::builtin::pod;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill, fill_empty};
 use crate::rules::place::{Errors, Place};
 use crate::rules::unified_diff;
-use crate::rules::volume_sources::{Source, check_driver, check_host_path, check_local, check_nfs, check_secret_reference, check_sources, vendor};
+use crate::rules::volume_sources::{
+    Source, check_driver, check_host_path, check_local, check_nfs, check_secret_reference, check_sources,
+    vendor,
+};
 use crate::table::Column;
 use crate::table::cells::{access_modes, storage_class, text_at, volume_phase};
 use crate::{Part, Warnings};
@@ -80,12 +85,18 @@ pub static KIND: Kind = Kind {
 const COLUMNS: &[Column] = &[
     Column::NAME,
     Column::text("Capacity", |row| json!(row.text("/spec/capacity/storage"))),
-    Column::text("Access Modes", |row| json!(access_modes(row.at("/spec/accessModes")))),
-    Column::text("Reclaim Policy", |row| json!(row.text("/spec/persistentVolumeReclaimPolicy"))),
+    Column::text("Access Modes", |row| {
+        json!(access_modes(row.at("/spec/accessModes")))
+    }),
+    Column::text("Reclaim Policy", |row| {
+        json!(row.text("/spec/persistentVolumeReclaimPolicy"))
+    }),
     Column::text("Status", volume_phase),
     Column::text("Claim", |row| json!(shown_claim(row.at("/spec/claimRef")))),
     Column::text("StorageClass", |row| json!(storage_class(row.object))),
-    Column::text("VolumeAttributesClass", |row| row.text_or("/spec/volumeAttributesClassName", "<unset>")),
+    Column::text("VolumeAttributesClass", |row| {
+        row.text_or("/spec/volumeAttributesClassName", "<unset>")
+    }),
     Column::text("Reason", |row| json!(row.text("/status/reason"))),
     Column::AGE,
     Column::text("VolumeMode", |row| row.text_or("/spec/volumeMode", "<unset>")).wide(),
@@ -103,7 +114,7 @@ const HOOKS: Hooks = Hooks {
             fill_empty(&mut spec["hostPath"], "type", "");
         }
     },
-    prepare_for_create: |volume| {
+    prepare_for_create: |volume, _| {
         let now = volume["metadata"]["creationTimestamp"].clone();
         volume["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": now});
         protect(volume, "kubernetes.io/pv-protection");
@@ -145,7 +156,7 @@ fn warn(volume: &Value, warnings: &Warnings) {
     for term in affinity.field("required").field("nodeSelectorTerms").items() {
         pod::warn_of_old_keys(&term, warnings);
     }
-    pod::warn_of_old_source(&spec, warnings);
+    pod::warn_of_old_source(&spec, &["flocker", "gitRepo", "quobyte"], warnings);
 }
 
 /// Records the time of the last phase transition.

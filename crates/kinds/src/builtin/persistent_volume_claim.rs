@@ -10,8 +10,8 @@ use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::quota::{OF_CLASS, Usage, number};
 use crate::rules::defaulting::{fill, fill_empty, object_mut};
 use crate::rules::formats::quantity;
-use crate::rules::unified_diff;
 use crate::rules::place::{Errors, NOT_NEGATIVE, Place};
+use crate::rules::unified_diff;
 use crate::table::cells::{access_modes, or, storage_class, volume_phase};
 use crate::table::{Column, Row};
 use crate::{Part, Warnings, metadata};
@@ -26,8 +26,7 @@ const VOLUME_MODES: &[&str] = &["Block", "Filesystem"];
 /// The deprecated way to name the class.
 pub const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
-const FIXED: &str =
-    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+const FIXED: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
 
 /// The kind served as `persistentvolumeclaims`.
 pub static KIND: Kind = Kind {
@@ -47,17 +46,23 @@ const COLUMNS: &[Column] = &[
     Column::NAME,
     Column::text("Status", volume_phase),
     Column::text("Volume", |row| json!(row.text("/spec/volumeName"))),
-    Column::text("Capacity", |row| json!(of_bound(row, or(row.text("/status/capacity/storage"), "0")))),
-    Column::text("Access Modes", |row| json!(of_bound(row, access_modes(row.at("/status/accessModes"))))),
+    Column::text("Capacity", |row| {
+        json!(of_bound(row, or(row.text("/status/capacity/storage"), "0")))
+    }),
+    Column::text("Access Modes", |row| {
+        json!(of_bound(row, access_modes(row.at("/status/accessModes"))))
+    }),
     Column::text("StorageClass", |row| json!(storage_class(row.object))),
-    Column::text("VolumeAttributesClass", |row| row.text_or("/spec/volumeAttributesClassName", "<unset>")),
+    Column::text("VolumeAttributesClass", |row| {
+        row.text_or("/spec/volumeAttributesClassName", "<unset>")
+    }),
     Column::AGE,
     Column::text("VolumeMode", |row| row.text_or("/spec/volumeMode", "<unset>")).wide(),
 ];
 
 const HOOKS: Hooks = Hooks {
     default: default_claim,
-    prepare_for_create: |claim| {
+    prepare_for_create: |claim, _| {
         claim["status"] = json!({"phase": "Pending"});
         drop_unknown_source(&mut claim["spec"]);
         copy_data_source(&mut claim["spec"]);
@@ -278,7 +283,10 @@ fn check_change(change: &Change<'_>, errors: &mut Errors) {
 
 /// The new and the live spec with the mutable fields made equal.
 fn fixed_parts(change: &Change<'_>) -> (Value, Value) {
-    let (mut new, mut live) = (change.new.value()["spec"].clone(), change.live.value()["spec"].clone());
+    let (mut new, mut live) = (
+        change.new.value()["spec"].clone(),
+        change.live.value()["spec"].clone(),
+    );
     if live["volumeName"].as_str().is_none_or(str::is_empty) {
         copy(&new, &mut live, "volumeName");
     }

@@ -31,19 +31,19 @@ pub(crate) use placement_rules::check_node_selector;
 pub(crate) use resource_rules::check_limits;
 pub(crate) use spec_rules::{check_spec, check_tolerations};
 pub(crate) use warnings::{
-    renamed, warn_name, warn_of_fractions, warn_of_old_keys, warn_of_old_source, warn_template,
+    deprecated_label, warn_name, warn_of_fractions, warn_of_old_keys, warn_of_old_source, warn_template,
 };
 
 use serde_json::{Value, json};
 
-use crate::rules::place::{Errors, Place};
-use crate::kind::{Hooks, PLAIN};
-use crate::metadata;
-use crate::Part;
 use crate::fields::Selectable;
 use crate::kind::{Generation, Kind};
+use crate::kind::{Hooks, PLAIN};
+use crate::metadata;
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::{NONE, either, or};
+use crate::{Part, Warnings};
 
 /// The default toleration of an unreachable node: five minutes, as in Kubernetes.
 const TOLERATED_SECONDS: i64 = 300;
@@ -83,9 +83,18 @@ const COLUMNS: &[Column] = &[
     Column::text("Status", |row| json!(Summary::of(row.object).status)),
     Column::text("Restarts", |row| Summary::of(row.object).restarts(row.now)),
     Column::AGE,
-    Column::text("IP", |row| json!(or(either(row.object, "/status/podIPs/0/ip", "/status/podIP"), NONE))).wide(),
+    Column::text("IP", |row| {
+        json!(or(
+            either(row.object, "/status/podIPs/0/ip", "/status/podIP"),
+            NONE
+        ))
+    })
+    .wide(),
     Column::text("Node", |row| row.text_or_none("/spec/nodeName")).wide(),
-    Column::text("Nominated Node", |row| row.text_or_none("/status/nominatedNodeName")).wide(),
+    Column::text("Nominated Node", |row| {
+        row.text_or_none("/status/nominatedNodeName")
+    })
+    .wide(),
     Column::text("Readiness Gates", |row| json!(table::readiness_gates(row.object))).wide(),
 ];
 
@@ -104,10 +113,10 @@ const SELECTABLE: &[Selectable] = &[
 
 const HOOKS: Hooks = Hooks {
     default: defaults::default_pod,
-    prepare_for_create: |pod| {
+    prepare_for_create: |pod, warnings| {
         shorten_grace(pod);
         add_default_tolerations(pod);
-        take_app_armor_from_annotations(pod);
+        take_app_armor_from_annotations(pod, warnings);
         let quality = quality_of_service::of(&pod["spec"]);
         pod["status"] = json!({"phase": "Pending", "qosClass": quality});
     },
@@ -129,6 +138,7 @@ const HOOKS: Hooks = Hooks {
         _ => {}
     },
     warn: warnings::warn_pod,
+    warn_of_status: warnings::warn_of_status,
     // The annotations that Kubernetes reads are in its own domain.
     heeds: Some(|key| {
         let domain_end = key.bytes().position(|byte| byte == b'/');
@@ -231,21 +241,35 @@ fn keep_priority(pod: &mut Value, live: &Value) {
     }
 }
 
-/// Copies AppArmor profiles from the deprecated annotations to their fields.
-fn take_app_armor_from_annotations(pod: &mut Value) {
-    let annotations = pod["metadata"]["annotations"]
-        .as_object()
-        .cloned()
-        .unwrap_or_default();
+/// Copies AppArmor profiles from the deprecated annotations to their fields, and warns of annotations without one.
+/// Pods for Windows have none.
+fn take_app_armor_from_annotations(pod: &mut Value, warnings: &Warnings) {
+    let annotations = pod["metadata"]["annotations"].clone();
+    if annotations.is_null() || pod["spec"]["os"]["name"] == "windows" {
+        return;
+    }
+    let of_pod = pod["spec"]["securityContext"].get("appArmorProfile").cloned();
     for list in ["initContainers", "containers"] {
         for container in crate::rules::defaulting::items_mut(&mut pod["spec"], list) {
             let name = container["name"].as_str().unwrap_or_default();
-            let named = annotations.get(&format!("{}{name}", warnings::APP_ARMOR));
-            let Some(profile) = named.and_then(Value::as_str).and_then(app_armor_profile) else {
+            let key = format!("{}{name}", warnings::APP_ARMOR);
+            let annotation = annotations.get(&key).and_then(Value::as_str);
+            let has_field = container["securityContext"].get("appArmorProfile").is_some();
+            let Some(annotation) = annotation.filter(|_| !has_field) else {
                 continue;
             };
-            crate::rules::defaulting::fill(container, "securityContext", json!({}));
-            crate::rules::defaulting::fill(&mut container["securityContext"], "appArmorProfile", profile);
+            let profile = app_armor_profile(annotation);
+            if profile.is_some() && profile == of_pod {
+                continue;
+            }
+            if let Some(profile) = profile {
+                crate::rules::defaulting::fill(container, "securityContext", json!({}));
+                container["securityContext"]["appArmorProfile"] = profile;
+            }
+            let root = Place::object(&Value::Null);
+            let metadata = root.field("metadata");
+            let places = metadata.field("annotations").with_value(&annotations);
+            warnings::warn_of_app_armor(&places.entry(&key), warnings);
         }
     }
 }
@@ -254,6 +278,11 @@ fn app_armor_profile(text: &str) -> Option<Value> {
     Some(match text {
         "runtime/default" => json!({"type": "RuntimeDefault"}),
         "unconfined" => json!({"type": "Unconfined"}),
-        text => json!({"type": "Localhost", "localhostProfile": text.strip_prefix("localhost/")?}),
+        text => {
+            let name = text.strip_prefix("localhost/")?;
+            let is_valid =
+                !name.is_empty() && name.trim() == name && name.len() <= security_rules::MAX_PROFILE;
+            is_valid.then(|| json!({"type": "Localhost", "localhostProfile": name}))?
+        }
     })
 }

@@ -20,7 +20,9 @@ pub static KIND: Kind = Kind {
 const COLUMNS: &[Column] = &[
     Column::NAME,
     Column::text("PodName", |row| json!(row.text("/spec/podName"))),
-    Column::text("ServiceAccountName", |row| json!(row.text("/spec/serviceAccountName"))),
+    Column::text("ServiceAccountName", |row| {
+        json!(row.text("/spec/serviceAccountName"))
+    }),
     Column::text("NodeName", |row| json!(row.text("/spec/nodeName"))),
     Column::text("SignerName", |row| row.text_or_none("/spec/signerName")),
     Column::text("State", |_| json!(NONE)),
@@ -32,4 +34,3 @@ const SELECTABLE: &[Selectable] = &[
     Selectable::at("spec.podName", &["/spec/podName"]),
     Selectable::at("spec.nodeName", &["/spec/nodeName"]),
 ];
-

@@ -36,9 +36,15 @@ pub static KIND: Kind = Kind {
 
 const COLUMNS: &[Column] = &[
     Column::NAME,
-    Column::text("Min Available", |row| json!(or(plain(row.at("/spec/minAvailable")), "N/A"))),
-    Column::text("Max Unavailable", |row| json!(or(plain(row.at("/spec/maxUnavailable")), "N/A"))),
-    Column::integer("Allowed Disruptions", |row| row.count("/status/disruptionsAllowed")),
+    Column::text("Min Available", |row| {
+        json!(or(plain(row.at("/spec/minAvailable")), "N/A"))
+    }),
+    Column::text("Max Unavailable", |row| {
+        json!(or(plain(row.at("/spec/maxUnavailable")), "N/A"))
+    }),
+    Column::integer("Allowed Disruptions", |row| {
+        row.count("/status/disruptionsAllowed")
+    }),
     Column::AGE,
 ];
 

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
+use crate::builtin::pod;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
+use crate::rules::place::Place;
 use crate::rules::workloads::default_template;
 use crate::rules::workloads::template_rules::check_template;
 use crate::table::Column;
@@ -23,13 +25,24 @@ pub static KIND: Kind = Kind {
 
 const COLUMNS: &[Column] = &[
     Column::NAME,
-    Column::text("Containers", |row| json!(containers(row.object, "/template/spec", "name"))),
-    Column::text("Images", |row| json!(containers(row.object, "/template/spec", "image"))),
-    Column::text("Pod Labels", |row| json!(label_pairs(row.at("/template/metadata/labels")))),
+    Column::text("Containers", |row| {
+        json!(containers(row.object, "/template/spec", "name"))
+    }),
+    Column::text("Images", |row| {
+        json!(containers(row.object, "/template/spec", "image"))
+    }),
+    Column::text("Pod Labels", |row| {
+        json!(label_pairs(row.at("/template/metadata/labels")))
+    }),
 ];
 
 const HOOKS: Hooks = Hooks {
     default: default_template,
     check: |template, errors| check_template(&template.field("template"), errors),
+    warn: |template, live, warnings| {
+        if live.is_none_or(|live| live["template"] != template["template"]) {
+            pod::warn_template(&Place::object(template).field("template"), warnings);
+        }
+    },
     ..PLAIN
 };

@@ -44,12 +44,14 @@ const COLUMNS: &[Column] = &[
     Column::integer("Value", |row| row.count("/value")),
     Column::boolean("Global-Default", |row| row.is("/globalDefault")),
     Column::AGE,
-    Column::text("PreemptionPolicy", |row| row.text_or("/preemptionPolicy", "PreemptLowerPriority")),
+    Column::text("PreemptionPolicy", |row| {
+        row.text_or("/preemptionPolicy", "PreemptLowerPriority")
+    }),
 ];
 
 const HOOKS: Hooks = Hooks {
     default: |class| fill(class, "preemptionPolicy", "PreemptLowerPriority"),
-    prepare_for_create: |class| {
+    prepare_for_create: |class, _| {
         // The value is immutable, so the generation never changes.
         metadata::of(class).insert("generation".to_owned(), json!(1));
     },

@@ -34,10 +34,18 @@ pub static KIND: Kind = Kind {
 const COLUMNS: &[Column] = &[
     Column::NAME,
     Column::text("Type", |row| json!(row.text("/spec/type"))),
-    Column::text("NominalConcurrencyShares", |row| number_or_none(row.at("/spec/limited/nominalConcurrencyShares"))),
-    Column::text("Queues", |row| number_or_none(row.at("/spec/limited/limitResponse/queuing/queues"))),
-    Column::text("HandSize", |row| number_or_none(row.at("/spec/limited/limitResponse/queuing/handSize"))),
-    Column::text("QueueLengthLimit", |row| number_or_none(row.at("/spec/limited/limitResponse/queuing/queueLengthLimit"))),
+    Column::text("NominalConcurrencyShares", |row| {
+        number_or_none(row.at("/spec/limited/nominalConcurrencyShares"))
+    }),
+    Column::text("Queues", |row| {
+        number_or_none(row.at("/spec/limited/limitResponse/queuing/queues"))
+    }),
+    Column::text("HandSize", |row| {
+        number_or_none(row.at("/spec/limited/limitResponse/queuing/handSize"))
+    }),
+    Column::text("QueueLengthLimit", |row| {
+        number_or_none(row.at("/spec/limited/limitResponse/queuing/queueLengthLimit"))
+    }),
     Column::AGE,
 ];
 
@@ -84,7 +92,10 @@ fn check_union(kind: &Place<'_, '_>, members: &[(&str, &Place<'_, '_>)], errors:
 }
 
 fn check_shares(level: &Place<'_, '_>, errors: &mut Errors) {
-    let (shares, lendable) = (level.field("nominalConcurrencyShares"), level.field("lendablePercent"));
+    let (shares, lendable) = (
+        level.field("nominalConcurrencyShares"),
+        level.field("lendablePercent"),
+    );
     if shares.number() < 0 {
         errors.push(shares.invalid("must be a non-negative integer"));
     }
@@ -199,7 +210,8 @@ pub fn suggested_priority_levels() -> impl Iterator<Item = Value> {
                 "queuing": {"queues": queues, "handSize": hand, "queueLengthLimit": length},
             }),
         };
-        let limited = json!({"nominalConcurrencyShares": shares, "lendablePercent": lent, "limitResponse": response});
+        let limited =
+            json!({"nominalConcurrencyShares": shares, "lendablePercent": lent, "limitResponse": response});
         level(name, json!({"type": "Limited", "limited": limited}))
     });
     std::iter::once(level("exempt", exempt)).chain(limited)

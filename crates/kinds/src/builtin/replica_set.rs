@@ -1,14 +1,11 @@
 //! ReplicaSet: keeps a number of pods running.
 
-use serde_json::json;
-
 use crate::Part;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill, object_mut};
 use crate::rules::workloads::template_rules::check_selected_template;
 use crate::rules::workloads::{REPLICA_COUNTS, check_same_selector, default_template, warn_of_workload};
 use crate::table::Column;
-use crate::table::cells::{containers, selector};
 
 /// The kind served as `replicasets`.
 pub static KIND: Kind = Kind {
@@ -29,9 +26,9 @@ const COLUMNS: &[Column] = &[
     Column::integer("Current", |row| row.count("/status/replicas")),
     Column::integer("Ready", |row| row.count("/status/readyReplicas")),
     Column::AGE,
-    Column::text("Containers", |row| json!(containers(row.object, "/spec/template/spec", "name"))).wide(),
-    Column::text("Images", |row| json!(containers(row.object, "/spec/template/spec", "image"))).wide(),
-    Column::text("Selector", |row| json!(selector(row.at("/spec/selector")))).wide(),
+    Column::CONTAINERS,
+    Column::IMAGES,
+    Column::SELECTOR,
 ];
 
 const HOOKS: Hooks = Hooks {

@@ -9,7 +9,7 @@ use crate::rules::place::{Errors, Place};
 use crate::rules::workloads::template_rules::{check_runs_on, check_selected_by_labels, check_template};
 use crate::rules::workloads::{REPLICA_COUNTS, default_template, warn_of_workload};
 use crate::table::Column;
-use crate::table::cells::{containers, label_pairs};
+use crate::table::cells::label_pairs;
 use crate::{Part, metadata};
 
 /// The kind served as `replicationcontrollers`.
@@ -34,8 +34,8 @@ const COLUMNS: &[Column] = &[
     Column::integer("Current", |row| row.count("/status/replicas")),
     Column::integer("Ready", |row| row.count("/status/readyReplicas")),
     Column::AGE,
-    Column::text("Containers", |row| json!(containers(row.object, "/spec/template/spec", "name"))).wide(),
-    Column::text("Images", |row| json!(containers(row.object, "/spec/template/spec", "image"))).wide(),
+    Column::CONTAINERS,
+    Column::IMAGES,
     Column::text("Selector", |row| json!(label_pairs(row.at("/spec/selector")))).wide(),
 ];
 

@@ -62,7 +62,11 @@ fn usage(claim: &Value, usage: &mut Usage) {
         false => request["count"].as_i64().unwrap_or(1),
     };
     let mut devices: BTreeMap<&str, i64> = BTreeMap::new();
-    for request in claim["spec"]["devices"]["requests"].as_array().into_iter().flatten() {
+    for request in claim["spec"]["devices"]["requests"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
         let alternatives = request["firstAvailable"].as_array();
         let single = [&request["exactly"]];
         let requests: Vec<&Value> = alternatives.map_or(single.to_vec(), |all| all.iter().collect());

@@ -19,10 +19,7 @@ pub static KIND: Kind = Kind {
     ..Kind::PLAIN
 };
 
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::AGE,
-];
+const COLUMNS: &[Column] = &[Column::NAME, Column::AGE];
 
 const HOOKS: Hooks = Hooks {
     default: |template| fill_claim(&mut template["spec"]["spec"]),
@@ -53,4 +50,3 @@ fn check_change(change: &Change<'_>, errors: &mut Errors) {
         errors.push(spec.invalid_in_go(shown, "field is immutable"));
     }
 }
-

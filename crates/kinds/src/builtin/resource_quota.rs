@@ -38,8 +38,12 @@ pub static KIND: Kind = Kind {
 
 const COLUMNS: &[Column] = &[
     Column::NAME,
-    Column::text("Request", |row| json!(shown_limits(row.object, |name| !name.starts_with("limits")))),
-    Column::text("Limit", |row| json!(shown_limits(row.object, |name| name.starts_with("limits")))),
+    Column::text("Request", |row| {
+        json!(shown_limits(row.object, |name| !name.starts_with("limits")))
+    }),
+    Column::text("Limit", |row| {
+        json!(shown_limits(row.object, |name| name.starts_with("limits")))
+    }),
     Column::AGE,
 ];
 

@@ -52,7 +52,11 @@ const HOOKS: Hooks = Hooks {
     },
     check_new: |slice, errors| slice::check(&slice.field("spec"), None, errors),
     check_change: |change, errors| {
-        slice::check(&change.new.field("spec"), Some(&change.live.field("spec")), errors);
+        slice::check(
+            &change.new.field("spec"),
+            Some(&change.live.field("spec")),
+            errors,
+        );
     },
     warn: |slice, _, warnings| {
         let slice = Place::object(slice);

@@ -18,13 +18,9 @@ pub static KIND: Kind = Kind {
     ..Kind::PLAIN
 };
 
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::CREATED_AT,
-];
+const COLUMNS: &[Column] = &[Column::NAME, Column::CREATED_AT];
 
 const HOOKS: Hooks = Hooks {
     check: |role, errors| check_rules(&role.field("rules"), true, errors),
     ..PLAIN
 };
-

@@ -23,4 +23,3 @@ const HOOKS: Hooks = Hooks {
     check_change: check_same_role,
     ..PLAIN
 };
-

@@ -3,8 +3,9 @@
 use serde_json::json;
 use watchkeeper_meta::validation::{FinalizerRule, dns1123_label, labels};
 
-use crate::builtin::pod::{check_limits, check_tolerations};
+use crate::builtin::pod::{check_limits, check_tolerations, deprecated_label};
 use crate::kind::{Hooks, Kind, PLAIN};
+use crate::rules::place::Place;
 use crate::table::Column;
 
 /// The kind served as `runtimeclasses`.
@@ -40,6 +41,14 @@ const HOOKS: Hooks = Hooks {
     check_change: |change, errors| {
         let (new, live) = (change.new.field("handler"), change.live.field("handler"));
         new.must_stay(&live, errors);
+    },
+    warn: |class, _, warnings| {
+        let class = Place::object(class);
+        let scheduling = class.field("scheduling");
+        let nodes = scheduling.field("nodeSelector");
+        for why in nodes.entries().filter_map(|(label, _)| deprecated_label(label)) {
+            warnings.add(format!("{}: {why}", nodes.path()));
+        }
     },
     ..PLAIN
 };

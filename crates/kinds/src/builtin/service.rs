@@ -18,7 +18,7 @@ use crate::fields::Selectable;
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::quota::{Usage, number};
 use crate::rules::defaulting::{fill, fill_empty, items_mut};
-use crate::rules::formats::{PROTOCOLS, check_not_local};
+use crate::rules::formats::{PROTOCOLS, check_not_local, warn_of_cidr, warn_of_ip};
 use crate::rules::go_structs;
 use crate::rules::place::{Errors, Place};
 use crate::table::Column;
@@ -46,6 +46,7 @@ pub static KIND: Kind = Kind {
     usage,
     counted_by_plural: true,
     grows_by: &[Part::Object],
+    allocates_addresses: true,
     hooks: HOOKS,
     ..Kind::PLAIN
 };
@@ -80,6 +81,7 @@ const HOOKS: Hooks = Hooks {
     },
     change_first: true,
     warn: |service, _, warnings| warn(service, warnings),
+    warn_of_status,
     ..PLAIN
 };
 
@@ -120,7 +122,9 @@ fn default(service: &mut Value) {
         if let Some(fields) = spec.as_object_mut() {
             fields.remove("sessionAffinityConfig");
         }
-    } else if spec["sessionAffinity"] == "ClientIP" && spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"].is_null() {
+    } else if spec["sessionAffinity"] == "ClientIP"
+        && spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"].is_null()
+    {
         spec["sessionAffinityConfig"] = json!({"clientIP": {"timeoutSeconds": STICKY_SECONDS}});
     }
     for port in items_mut(spec, "ports") {
@@ -259,54 +263,65 @@ fn check_node_ports(spec: &Place<'_, '_>, errors: &mut Errors) {
 
 /// Warns about fields that are ignored or deprecated.
 fn warn(service: &Value, warnings: &Warnings) {
-    let has = |name: &str| service["spec"].get(name).is_some_and(is_meant);
-    let kind = text(service, "/spec/type");
-    let is_headless = kind == "ClusterIP" && text(service, "/spec/clusterIP") == "None";
-    let rules = [
-        (
-            service["metadata"]["annotations"].get(OLD_HINTS).is_some(),
-            "annotation service.kubernetes.io/topology-aware-hints is deprecated, please use \
-             service.kubernetes.io/topology-mode instead",
-        ),
-        (
-            is_headless && has("loadBalancerIP"),
-            "spec.loadBalancerIP is ignored for headless services",
-        ),
-        (
-            is_headless && has("externalIPs"),
-            "spec.externalIPs is ignored for headless services",
-        ),
-        (
-            is_headless && text(service, "/spec/sessionAffinity") != "None",
-            "spec.SessionAffinity is ignored for headless services",
-        ),
-        (
-            has("externalIPs") && !is_headless && kind != "ExternalName",
-            "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
-        ),
-        (
-            has("externalIPs") && kind == "ExternalName",
-            "spec.externalIPs is ignored when spec.type is \"ExternalName\"",
-        ),
-        (
-            has("externalName") && kind != "ExternalName",
-            "spec.externalName is ignored when spec.type is not \"ExternalName\"",
-        ),
-        (
-            text(service, "/spec/trafficDistribution") == "PreferClose",
-            "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"",
-        ),
-    ];
-    for (_, warning) in rules.iter().filter(|(applies, _)| *applies) {
-        warnings.add(*warning);
+    let place = Place::object(service);
+    let (metadata, spec) = (place.field("metadata"), place.field("spec"));
+    let (kind, address) = (spec.field("type").text(), spec.field("clusterIP").text());
+    let is_headless = kind == "ClusterIP" && address == "None";
+    let warn_if = |applies: bool, warning: &str| {
+        if applies {
+            warnings.add(warning);
+        }
+    };
+    warn_if(
+        metadata.field("annotations").entry(OLD_HINTS).is_set(),
+        "annotation service.kubernetes.io/topology-aware-hints is deprecated, please use \
+         service.kubernetes.io/topology-mode instead",
+    );
+    if kind != "ExternalName" && !matches!(address, "" | "None") {
+        let addresses = spec.field("clusterIPs");
+        addresses.items().for_each(|ip| warn_of_ip(&ip, warnings));
     }
+    let (balancer, externals) = (spec.field("loadBalancerIP"), spec.field("externalIPs"));
+    let has_externals = externals.len() > 0;
+    warn_if(
+        is_headless && !balancer.text().is_empty(),
+        "spec.loadBalancerIP is ignored for headless services",
+    );
+    warn_if(
+        is_headless && has_externals,
+        "spec.externalIPs is ignored for headless services",
+    );
+    warn_if(
+        is_headless && spec.field("sessionAffinity").text() != "None",
+        "spec.SessionAffinity is ignored for headless services",
+    );
+    warn_if(
+        has_externals && !is_headless && kind != "ExternalName",
+        "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
+    );
+    externals.items().for_each(|ip| warn_of_ip(&ip, warnings));
+    warn_of_ip(&balancer, warnings);
+    let ranges = spec.field("loadBalancerSourceRanges");
+    ranges.items().for_each(|range| warn_of_cidr(&range, warnings));
+    warn_if(
+        has_externals && kind == "ExternalName",
+        "spec.externalIPs is ignored when spec.type is \"ExternalName\"",
+    );
+    warn_if(
+        kind != "ExternalName" && !spec.field("externalName").text().is_empty(),
+        "spec.externalName is ignored when spec.type is not \"ExternalName\"",
+    );
+    warn_if(
+        spec.field("trafficDistribution").text() == "PreferClose",
+        "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"",
+    );
 }
 
-fn is_meant(value: &Value) -> bool {
-    match value {
-        Value::String(text) => !text.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        value => !value.is_null(),
+/// Warns of addresses; the path is that of the load balancer's entry.
+fn warn_of_status(status: &Place<'_, '_>, warnings: &Warnings) {
+    for entry in status.field("loadBalancer").field("ingress").items() {
+        let address = &entry.value()["ip"];
+        warn_of_ip(&entry.with_value(address), warnings);
     }
 }
 

@@ -16,10 +16,7 @@ pub static KIND: Kind = Kind {
     ..Kind::PLAIN
 };
 
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::AGE,
-];
+const COLUMNS: &[Column] = &[Column::NAME, Column::AGE];
 
 const HOOKS: Hooks = Hooks {
     warn: |account, live, warnings| {

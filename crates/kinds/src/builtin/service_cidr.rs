@@ -48,7 +48,9 @@ fn check_ranges(ranges: &Place<'_, '_>, errors: &mut Errors) {
 
 fn check_both_families(ranges: &Place<'_, '_>, errors: &mut Errors) {
     let mut problems = Errors::new();
-    let families = ranges.items().filter_map(|range| range.must_be_cidr(&mut problems));
+    let families = ranges
+        .items()
+        .filter_map(|range| range.must_be_cidr(&mut problems));
     let families: Vec<bool> = families.map(|range| range.is_ipv4()).collect();
     match families.as_slice() {
         [first, second] if first != second => errors.append(problems),

@@ -1,6 +1,6 @@
 //! StatefulSet: pods with stable names and storage.
 
-pub mod claim_templates;
+mod claim_templates;
 
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::{NameRule, dns1123_label};
@@ -8,17 +8,20 @@ use watchkeeper_meta::{FieldErrorKind, LabelSelector};
 
 use crate::Part;
 use crate::builtin::persistent_volume_claim::{check_claim_spec, default_claim};
-use crate::kind::{Generation, Hooks, Kind, PLAIN};
+use crate::builtin::pod::warn_of_fractions;
+use crate::kind::{Completion, Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill, items_mut, object_mut};
 use crate::rules::formats::number_or_percent;
 use crate::rules::go_structs::{self, LABEL_SELECTOR};
 use crate::rules::place::{Errors, Place};
 use crate::rules::workloads::rollout_rules::unknown_type;
 use crate::rules::workloads::status_rules::Counts;
-use crate::rules::workloads::template_rules::{check_runs_on, check_selected, check_selector, check_template};
+use crate::rules::workloads::template_rules::{
+    check_runs_on, check_selected, check_selector, check_template,
+};
 use crate::rules::workloads::{KEPT_REVISIONS, default_template, warn_of_workload};
 use crate::table::Column;
-use crate::table::cells::{containers, ready_of_replicas};
+use crate::table::cells::ready_of_replicas;
 
 const RETENTION: &[&str] = &["Retain", "Delete"];
 
@@ -51,6 +54,10 @@ pub static KIND: Kind = Kind {
     columns: COLUMNS,
     pod_spec: Some("/spec/template/spec"),
     states_replicas: true,
+    completion: Some(Completion {
+        value: claim_templates::name_in_value,
+        json: claim_templates::name_in_json,
+    }),
     hooks: HOOKS,
     ..Kind::PLAIN
 };
@@ -59,8 +66,8 @@ const COLUMNS: &[Column] = &[
     Column::NAME,
     Column::text("Ready", |row| json!(ready_of_replicas(row))),
     Column::AGE,
-    Column::text("Containers", |row| json!(containers(row.object, "/spec/template/spec", "name"))).wide(),
-    Column::text("Images", |row| json!(containers(row.object, "/spec/template/spec", "image"))).wide(),
+    Column::CONTAINERS,
+    Column::IMAGES,
 ];
 
 const HOOKS: Hooks = Hooks {
@@ -78,7 +85,22 @@ const HOOKS: Hooks = Hooks {
             check_change(&new, &live, errors);
         }
     },
-    warn: warn_of_workload,
+    warn: |set, live, warnings| {
+        warn_of_workload(set, live, warnings);
+        let set = Place::object(set);
+        let spec = set.field("spec");
+        for claim in spec.field("volumeClaimTemplates").items() {
+            // The path has a capital letter in Kubernetes too.
+            let spec = claim.field("spec").known_as("Spec");
+            warn_of_fractions(&spec.field("resources").field("requests"), warnings);
+        }
+        if spec.field("revisionHistoryLimit").number() < 0 {
+            warnings.add(
+                "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is \
+                 recommended",
+            );
+        }
+    },
     heeds: Some(|_| false),
     ..PLAIN
 };
@@ -162,7 +184,10 @@ fn with_claims(spec: &Value) -> Value {
     if names.is_empty() {
         return template;
     }
-    let volumes = template["spec"]["volumes"].as_array().cloned().unwrap_or_default();
+    let volumes = template["spec"]["volumes"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     let others = volumes.into_iter().filter(|volume| {
         let name = volume["name"].as_str();
         name.is_none_or(|name| !names.contains(&name))

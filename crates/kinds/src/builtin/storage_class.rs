@@ -28,7 +28,9 @@ const COLUMNS: &[Column] = &[
     Column::NAME,
     Column::text("Provisioner", |row| json!(row.text("/provisioner"))),
     Column::text("ReclaimPolicy", |row| row.text_or("/reclaimPolicy", "Delete")),
-    Column::text("VolumeBindingMode", |row| row.text_or("/volumeBindingMode", "Immediate")),
+    Column::text("VolumeBindingMode", |row| {
+        row.text_or("/volumeBindingMode", "Immediate")
+    }),
     Column::text("AllowVolumeExpansion", |row| row.is("/allowVolumeExpansion")),
     Column::AGE,
 ];
@@ -45,7 +47,7 @@ const HOOKS: Hooks = Hooks {
         for topology in Place::object(class).field("allowedTopologies").items() {
             for expression in topology.field("matchLabelExpressions").items() {
                 let key = expression.field("key");
-                if let Some(why) = pod::renamed(key.text()) {
+                if let Some(why) = pod::deprecated_label(key.text()) {
                     warnings.add(format!("{}: {why}", key.path()));
                 }
             }
@@ -75,7 +77,11 @@ fn check_topologies(topologies: &Place<'_, '_>, errors: &mut Errors) {
         let expressions = term.field("matchLabelExpressions");
         let requirements = check_requirements(&expressions, errors);
         // Kubernetes also compares with as many empty terms as there are terms.
-        let empty = if requirements.is_empty() { topologies.len() } else { 0 };
+        let empty = if requirements.is_empty() {
+            topologies.len()
+        } else {
+            0
+        };
         let same = seen.entry(requirements).or_default();
         errors.push_times(empty + *same, || FieldError::duplicate(&expressions.path(), ""));
         *same += 1;

@@ -64,13 +64,29 @@ fn check_status(status: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Error
         version.text_must_stay(&before, errors);
     }
     let old = live.field("conditions");
-    let [succeeded, failed, running] = ["Succeeded", "Failed", "Running"].map(|kind| holds(&conditions, kind));
+    let [succeeded, failed, running] =
+        ["Succeeded", "Failed", "Running"].map(|kind| holds(&conditions, kind));
     for (is_wrong, why) in [
-        (succeeded && failed, "Both success and failed conditions cannot be true at the same time"),
-        (succeeded && running, "Running condition cannot be true when success condition is true"),
-        (failed && running, "Running condition cannot be true when failed condition is true"),
-        (holds(&old, "Succeeded") && !succeeded, "Success condition cannot be set to false once it is true"),
-        (holds(&old, "Failed") && !failed, "Failed condition cannot be set to false once it is true"),
+        (
+            succeeded && failed,
+            "Both success and failed conditions cannot be true at the same time",
+        ),
+        (
+            succeeded && running,
+            "Running condition cannot be true when success condition is true",
+        ),
+        (
+            failed && running,
+            "Running condition cannot be true when failed condition is true",
+        ),
+        (
+            holds(&old, "Succeeded") && !succeeded,
+            "Success condition cannot be set to false once it is true",
+        ),
+        (
+            holds(&old, "Failed") && !failed,
+            "Failed condition cannot be set to false once it is true",
+        ),
     ] {
         if is_wrong {
             errors.push(conditions.invalid(why));
@@ -88,5 +104,8 @@ fn shown_status(migration: &Value) -> String {
     let conditions = migration.pointer("/status/conditions").and_then(Value::as_array);
     let mut holding = conditions.into_iter().flatten().rev();
     let holds = holding.find(|condition| condition["status"] == "True");
-    or(holds.map(|it| text_at(it, "/type")).unwrap_or_default(), "Unknown")
+    or(
+        holds.map(|it| text_at(it, "/type")).unwrap_or_default(),
+        "Unknown",
+    )
 }

@@ -31,4 +31,3 @@ const HOOKS: Hooks = Hooks {
     check: check_webhooks,
     ..PLAIN
 };
-

@@ -61,7 +61,10 @@ fn check_new(attachment: &Place<'_, '_>, errors: &mut Errors) {
 
 fn check_spec(spec: &Place<'_, '_>, errors: &mut Errors) {
     let source = spec.field("source");
-    let (inline, volume) = (source.field("inlineVolumeSpec"), source.field("persistentVolumeName"));
+    let (inline, volume) = (
+        source.field("inlineVolumeSpec"),
+        source.field("persistentVolumeName"),
+    );
     match (inline.is_set(), volume.is_set()) {
         (false, false) => errors.push(source.required(ONE_SOURCE)),
         (true, true) => errors.push(source.forbidden(ONE_SOURCE)),

@@ -26,9 +26,10 @@ const COLUMNS: &[Column] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    prepare_for_create: |class| protect(class, "kubernetes.io/vac-protection"),
-    check_new: check,
+    prepare_for_create: |class, _| protect(class, "kubernetes.io/vac-protection"),
+    check,
     check_change: |change, errors| forbid_changes(change, &["driverName", "parameters"], errors),
+    change_first: true,
     ..PLAIN
 };
 

@@ -382,9 +382,11 @@ impl Rules {
         if values.contains(value) {
             return;
         }
-        let texts: Vec<String> = values.iter().map(plain_text).collect();
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        errors.push(FieldError::not_supported(&at.field(), value.clone(), &texts));
+        errors.push_with(|| {
+            let texts: Vec<String> = values.iter().map(plain_text).collect();
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            FieldError::not_supported(&at.field(), value.clone(), &texts)
+        });
     }
 
     fn check_members(

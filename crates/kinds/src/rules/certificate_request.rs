@@ -1,4 +1,4 @@
-//! What a request for a certificate asks for, and whether its own key signed it: as much of PKCS#10 as the server reads.
+//! Reads a PKCS#10 certificate request, as far as the server needs it, and verifies that its own key signed it.
 
 use aws_lc_rs::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
 use base64::Engine as _;
@@ -6,11 +6,20 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::certificates::blocks;
 
+const BOOLEAN: u8 = 0x01;
 const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
+const OCTET_STRING: u8 = 0x04;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
+const ATTRIBUTES: u8 = 0xa0;
+/// `2.5.4.3`; Kubernetes takes it for the user.
+const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
+/// `1.2.840.113549.1.9.14`
+const EXTENSION_REQUEST: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x09, 0x0e];
+/// `2.5.29.17`
+const SUBJECT_ALTERNATIVE_NAME: &[u8] = &[0x55, 0x1d, 0x11];
 /// `2.5.4.10`, the organization; Kubernetes takes it for a group.
 const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
 
@@ -59,9 +68,8 @@ struct Signed<'a> {
 impl<'a> Signed<'a> {
     fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut request = Der(Der(bytes).value(SEQUENCE)?);
-        let before = request.0;
-        let mut info = Der(request.value(SEQUENCE)?);
-        let whole_info = &before[..before.len() - request.0.len()];
+        let (whole_info, info) = request.whole(SEQUENCE)?;
+        let mut info = Der(info);
         info.value(INTEGER)?;
         let _subject = info.value(SEQUENCE)?;
         let mut key = Der(info.value(SEQUENCE)?);
@@ -124,28 +132,125 @@ impl<'a> Signed<'a> {
     }
 }
 
-/// The organizations in the subject of a request in PEM; `None` if it cannot be read.
-pub(crate) fn organizations(pem: &str) -> Option<Vec<String>> {
-    let blocks = blocks(pem);
-    let request = blocks.iter().find(|block| block.label == "CERTIFICATE REQUEST")?;
-    let bytes = BASE64.decode(request.body()).ok()?;
-    let mut info = Der(Der(&bytes).value(SEQUENCE)?);
-    let mut info = Der(info.value(SEQUENCE)?);
-    info.value(INTEGER)?;
-    let mut subject = Der(info.value(SEQUENCE)?);
-    let mut found = Vec::new();
-    while !subject.0.is_empty() {
-        let mut names = Der(subject.value(SET)?);
-        while !names.0.is_empty() {
-            let mut name = Der(names.value(SEQUENCE)?);
-            let is_organization = name.value(OBJECT_IDENTIFIER)? == ORGANIZATION;
-            let (_, text) = name.next()?;
-            if is_organization {
-                found.push(String::from_utf8_lossy(text).into_owned());
-            }
+/// What a request in PKCS#10 asks for, as far as signers look at it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CertificateRequest {
+    /// The subject, in DER.
+    pub subject: Vec<u8>,
+    /// The common name: the user.
+    pub common_name: String,
+    /// The organizations: the groups.
+    pub organizations: Vec<String>,
+    /// The key with its algorithm, in DER.
+    pub public_key: Vec<u8>,
+    /// The alternative names that Kubernetes knows, in order.
+    pub alternative_names: Vec<AlternativeName>,
+}
+
+/// An alternative name of a subject, with its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AlternativeName {
+    /// A mail address.
+    Email(Vec<u8>),
+    /// A host name.
+    Dns(Vec<u8>),
+    /// A URI.
+    Uri(Vec<u8>),
+    /// The 4 or 16 bytes of an IP address.
+    Ip(Vec<u8>),
+}
+
+impl AlternativeName {
+    fn read(tag: u8, value: &[u8]) -> Option<Self> {
+        let name = match tag {
+            0x81 => Self::Email,
+            0x82 => Self::Dns,
+            0x86 => Self::Uri,
+            0x87 => Self::Ip,
+            _ => return None,
+        };
+        Some(name(value.to_vec()))
+    }
+
+    /// The tag in DER and the bytes.
+    pub fn tagged(&self) -> (u8, &[u8]) {
+        match self {
+            Self::Email(bytes) => (0x81, bytes),
+            Self::Dns(bytes) => (0x82, bytes),
+            Self::Uri(bytes) => (0x86, bytes),
+            Self::Ip(bytes) => (0x87, bytes),
         }
     }
-    Some(found)
+}
+
+impl CertificateRequest {
+    /// Reads a request in PEM; `None` if it cannot be read.
+    pub fn from_pem(pem: &str) -> Option<Self> {
+        let blocks = blocks(pem);
+        let request = blocks.iter().find(|block| block.label == "CERTIFICATE REQUEST")?;
+        let bytes = BASE64.decode(request.body()).ok()?;
+        let mut info = Der(Der(&bytes).value(SEQUENCE)?);
+        let mut info = Der(info.value(SEQUENCE)?);
+        info.value(INTEGER)?;
+        let (subject, names) = info.whole(SEQUENCE)?;
+        let (public_key, _) = info.whole(SEQUENCE)?;
+        let mut request = Self {
+            subject: subject.to_vec(),
+            public_key: public_key.to_vec(),
+            ..Self::default()
+        };
+        request.read_subject(Der(names))?;
+        if let Some((ATTRIBUTES, attributes)) = info.next() {
+            request.read_attributes(Der(attributes))?;
+        }
+        Some(request)
+    }
+
+    fn read_subject(&mut self, mut subject: Der<'_>) -> Option<()> {
+        while !subject.0.is_empty() {
+            let mut names = Der(subject.value(SET)?);
+            while !names.0.is_empty() {
+                let mut name = Der(names.value(SEQUENCE)?);
+                let kind = name.value(OBJECT_IDENTIFIER)?;
+                let (_, text) = name.next()?;
+                let text = String::from_utf8_lossy(text).into_owned();
+                if kind == ORGANIZATION {
+                    self.organizations.push(text);
+                } else if kind == COMMON_NAME {
+                    self.common_name = text;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Reads the alternative names out of the requested extensions.
+    fn read_attributes(&mut self, mut attributes: Der<'_>) -> Option<()> {
+        while !attributes.0.is_empty() {
+            let mut attribute = Der(attributes.value(SEQUENCE)?);
+            if attribute.value(OBJECT_IDENTIFIER)? != EXTENSION_REQUEST {
+                continue;
+            }
+            let mut extensions = Der(Der(attribute.value(SET)?).value(SEQUENCE)?);
+            while !extensions.0.is_empty() {
+                let mut extension = Der(extensions.value(SEQUENCE)?);
+                if extension.value(OBJECT_IDENTIFIER)? != SUBJECT_ALTERNATIVE_NAME {
+                    continue;
+                }
+                let (mut tag, mut value) = extension.next()?;
+                if tag == BOOLEAN {
+                    (tag, value) = extension.next()?;
+                }
+                let names = (tag == OCTET_STRING).then_some(value)?;
+                let mut names = Der(Der(names).value(SEQUENCE)?);
+                while !names.0.is_empty() {
+                    let (tag, value) = names.next()?;
+                    self.alternative_names.extend(AlternativeName::read(tag, value));
+                }
+            }
+        }
+        Some(())
+    }
 }
 
 /// Values one after the other in DER.
@@ -156,6 +261,13 @@ impl<'a> Der<'a> {
     fn value(&mut self, tag: u8) -> Option<&'a [u8]> {
         let (found, value) = self.next()?;
         (found == tag).then_some(value)
+    }
+
+    /// The next value with and without its tag and length.
+    fn whole(&mut self, tag: u8) -> Option<(&'a [u8], &'a [u8])> {
+        let before = self.0;
+        let value = self.value(tag)?;
+        Some((&before[..before.len() - self.0.len()], value))
     }
 
     /// The next value, which must be whole bytes in a bit string.
@@ -206,8 +318,12 @@ mod tests {
             der(SET, &der(SEQUENCE, &name))
         });
         let names: Vec<u8> = names.collect();
-        let info = [der(INTEGER, &[0]), der(SEQUENCE, &names)].concat();
+        let info = [der(INTEGER, &[0]), der(SEQUENCE, &names), der(SEQUENCE, &[])].concat();
         der(SEQUENCE, &der(SEQUENCE, &info))
+    }
+
+    fn organizations(pem: &str) -> Option<Vec<String>> {
+        CertificateRequest::from_pem(pem).map(|request| request.organizations)
     }
 
     const REQUESTS: [&str; 4] = [
@@ -257,6 +373,21 @@ mod tests {
             ["dev", "system:masters"]
         );
         assert_eq!(organizations(&pem(&request(&[]))), Some(Vec::new()));
+    }
+
+    #[test]
+    fn user_and_alternative_names_are_read() {
+        let request = CertificateRequest::from_pem(include_str!("certificate_request/names.pem")).unwrap();
+        assert_eq!(request.common_name, "system:node:n1");
+        assert_eq!(request.organizations, ["system:nodes"]);
+        let names = [
+            AlternativeName::Dns(b"n1.example.com".to_vec()),
+            AlternativeName::Ip(vec![10, 0, 0, 1]),
+            AlternativeName::Email(b"a@example.com".to_vec()),
+            AlternativeName::Uri(b"spiffe://x/y".to_vec()),
+        ];
+        assert_eq!(request.alternative_names, names);
+        assert_eq!(request.public_key[0], SEQUENCE);
     }
 
     #[test]

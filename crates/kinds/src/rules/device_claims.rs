@@ -3,16 +3,14 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
-use watchkeeper_meta::validation::dns1123_subdomain;
+use watchkeeper_meta::validation::{dns1123_subdomain, long_name};
 
 use crate::Warnings;
+use crate::rules::declared;
 use crate::rules::defaulting::{fill_empty, fill_zero, items_mut};
 use crate::rules::device_selectors;
-use crate::rules::devices::{
-    Found, check_fully_qualified, check_label, check_raw, check_tolerations, warn_of_capitals,
-};
+use crate::rules::devices::{Found, check_label, check_raw, check_tolerations, warn_of_capitals};
 use crate::rules::place::{Errors, Place};
-use crate::rules::volume_sources::check_driver;
 
 pub(crate) const MAX_REQUESTS: usize = 32;
 const MAX_CONSTRAINTS: usize = 32;
@@ -94,13 +92,17 @@ fn check_request(request: &Place<'_, '_>, age: Age, found: &mut Found) {
             found.errors.push(request.invalid_for(Value::Null, why));
         }
         (true, false) => {
-            check_class(&exactly.field("deviceClassName"), &mut found.errors);
+            exactly
+                .field("deviceClassName")
+                .must_be_set_and_keep(dns1123_subdomain, &mut found.errors);
             check_wanted(&exactly, age, found);
         }
         (false, true) if found.has_at_most(MAX_ALTERNATIVES, &alternatives) => {
             for alternative in alternatives.items() {
                 check_label(&alternative.field("name"), &mut found.errors);
-                check_class(&alternative.field("deviceClassName"), &mut found.declared);
+                alternative
+                    .field("deviceClassName")
+                    .must_be_set_and_keep(long_name, &mut found.declared);
                 check_wanted(&alternative, age, found);
             }
             found.must_differ(&alternatives, "DeviceSubRequest", |alternative| {
@@ -109,10 +111,6 @@ fn check_request(request: &Place<'_, '_>, age: Age, found: &mut Found) {
         }
         (false, true) => {}
     }
-}
-
-fn check_class(class: &Place<'_, '_>, errors: &mut Errors) {
-    class.must_be_set_and_keep(dns1123_subdomain, errors);
 }
 
 /// Validates the devices of a request and their number.
@@ -154,7 +152,7 @@ fn check_constraint(constraint: &Place<'_, '_>, names: &RequestNames<'_>, found:
     names.check_all(&constraint.field("requests"), found);
     let attributes = ["matchAttribute", "distinctAttribute"].map(|name| constraint.field(name));
     match attributes.iter().find(|attribute| attribute.is_set()) {
-        Some(attribute) => check_fully_qualified(attribute, &mut found.declared),
+        Some(attribute) => declared::check_fully_qualified(attribute, &mut found.declared),
         None => found.errors.push(constraint.required(
             "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields are set",
         )),
@@ -167,7 +165,7 @@ pub(crate) fn check_configuration(configuration: &Place<'_, '_>, age: Age, found
     if !opaque.is_set() {
         return found.errors.push(opaque.required(""));
     }
-    check_driver(&opaque.field("driver"), &mut found.declared);
+    declared::check_driver(&opaque.field("driver"), &mut found.declared);
     let limit = (age == Age::New).then_some(MAX_PARAMETER_BYTES);
     check_raw(&opaque.field("parameters"), limit, &mut found.errors);
 }

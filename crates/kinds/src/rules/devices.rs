@@ -15,7 +15,7 @@ use crate::rules::place::{Errors, Place};
 use crate::rules::volume_sources::check_driver;
 
 pub(crate) const EFFECTS: &[&str] = &["NoExecute", "NoSchedule", "None"];
-const MAX_POOL_NAME: usize = 253;
+pub(crate) const MAX_POOL_NAME: usize = 253;
 const MAX_ID: usize = 32;
 const MAX_BINDING_CONDITIONS: usize = 4;
 
@@ -109,16 +109,8 @@ pub(crate) fn check_qualified(name: &str, at: &Place<'_, '_>, errors: &mut Error
     }
 }
 
-/// The name of an attribute with its domain.
-pub(crate) fn check_fully_qualified(name: &Place<'_, '_>, errors: &mut Errors) {
-    check_qualified(name.text(), name, errors);
-    if !name.text().contains('/') {
-        let why = "a fully qualified name must be a domain and a name separated by a slash";
-        errors.push(name.invalid(why));
-    }
-}
-
-fn check_identifier(id: &str, at: &Place<'_, '_>, errors: &mut Errors) {
+/// The name of an attribute or a capacity without its domain.
+pub(crate) fn check_identifier(id: &str, at: &Place<'_, '_>, errors: &mut Errors) {
     if id.len() > MAX_ID {
         errors.push(at.too_long(MAX_ID));
     }

@@ -1,12 +1,14 @@
 //! Text formats of several kinds: keys, ports, addresses, paths and quantities, with Kubernetes' texts. A rule
 //! returns the reasons a text is invalid.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use serde_json::Value;
+use watchkeeper_meta::quote;
 use watchkeeper_meta::validation::dns1123_subdomain;
 use watchkeeper_wire::values::{Quantity, QuantityFormat};
 
+use crate::Warnings;
 use crate::rules::place::{Errors, Place};
 
 /// The largest content of a config map or a secret.
@@ -49,7 +51,7 @@ pub(crate) fn port_name(name: &str) -> Vec<String> {
     let rules = [
         (name.len() <= 15, "must be no more than 15 characters"),
         (
-            name.bytes().all(fits),
+            !name.is_empty() && name.bytes().all(fits),
             "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
         ),
         (
@@ -152,6 +154,37 @@ fn without_leading_zeros(address: &str) -> String {
         rest => rest.to_owned(),
     };
     address.split('.').map(number).collect::<Vec<_>>().join(".")
+}
+
+/// Warns of an IPv6 address that is not in its canonical form. Other unusual addresses are errors.
+pub(crate) fn warn_of_ip(place: &Place<'_, '_>, warnings: &Warnings) {
+    let text = place.text();
+    if let Ok(address) = text.parse::<Ipv6Addr>()
+        && address.to_string() != text
+    {
+        let (shown, canonical) = (quote(text), quote(&address.to_string()));
+        let path = place.path();
+        warnings.add(format!(
+            "{path}: IPv6 address {shown} should be in RFC 5952 canonical format ({canonical})"
+        ));
+    }
+}
+
+/// Warns of an IPv6 CIDR that is not in its canonical form.
+pub(crate) fn warn_of_cidr(place: &Place<'_, '_>, warnings: &Warnings) {
+    let text = place.text();
+    let Some((address, bits)) = text.split_once('/') else {
+        return;
+    };
+    if let Ok(parsed) = address.parse::<Ipv6Addr>()
+        && parsed.to_string() != address
+    {
+        let (shown, canonical) = (quote(text), quote(&format!("{parsed}/{bits}")));
+        let path = place.path();
+        warnings.add(format!(
+            "{path}: IPv6 CIDR value {shown} should be in RFC 5952 canonical format ({canonical})"
+        ));
+    }
 }
 
 /// Refuses an address that is not valid across machines.

@@ -53,7 +53,7 @@ const HOST_PATH_TYPES: &[&str] = &[
     "Socket",
 ];
 
-const MAX_DRIVER_NAME: usize = 63;
+pub(crate) const MAX_DRIVER_NAME: usize = 63;
 
 /// Validates that there is exactly one source. If there are several, the first in this order counts.
 pub(crate) fn check_sources(volume: &Place<'_, '_>, sources: &[Source], errors: &mut Errors) {

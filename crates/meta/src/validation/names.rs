@@ -50,7 +50,7 @@ impl NameRule {
             Self::Dns1123Label => dns1123_label(name),
             Self::Dns1035Label => dns1035_label(name),
             Self::PathSegment => path_segment_name(name),
-            Self::DeclaredSubdomain => subdomain(name, Unit::Bytes),
+            Self::DeclaredSubdomain => long_name(name),
             Self::OfKind => Vec::new(),
         }
     }
@@ -74,7 +74,16 @@ impl NameRule {
 
 /// A DNS label: names of namespaces, containers, service ports.
 pub fn dns1123_label(value: &str) -> Vec<String> {
-    let mut reasons = too_long(value, MAX_LABEL, Unit::Characters);
+    label(value, Unit::Characters)
+}
+
+/// A DNS label, by a declarative rule: its limit is in bytes.
+pub fn short_name(value: &str) -> Vec<String> {
+    label(value, Unit::Bytes)
+}
+
+fn label(value: &str, unit: Unit) -> Vec<String> {
+    let mut reasons = too_long(value, MAX_LABEL, unit);
     if is_label(value) {
         return reasons;
     }
@@ -92,6 +101,24 @@ pub fn dns1123_label(value: &str) -> Vec<String> {
 /// A DNS subdomain: names of most objects.
 pub fn dns1123_subdomain(value: &str) -> Vec<String> {
     subdomain(value, Unit::Characters)
+}
+
+/// A DNS name, by a declarative rule: its limit is in bytes.
+pub fn long_name(value: &str) -> Vec<String> {
+    subdomain(value, Unit::Bytes)
+}
+
+/// A DNS name with capitals, by a declarative rule. The regular expression in the text has none, as in Kubernetes.
+pub fn long_name_caseless(value: &str) -> Vec<String> {
+    let mut reasons = too_long(value, MAX_SUBDOMAIN, Unit::Bytes);
+    if !is_subdomain(&value.to_ascii_lowercase()) {
+        reasons.push(against_regex(
+            "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
+            SUBDOMAIN,
+            &["Example.com"],
+        ));
+    }
+    reasons
 }
 
 /// A DNS label that starts with a letter: names of services.

@@ -15,13 +15,47 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 
 /// The known formats, without dashes.
 const FORMATS: &[&str] = &[
-    "bsonobjectid", "byte", "cidr", "creditcard", "date", "datetime", "double", "duration", "email", "float",
-    "hexcolor", "hostname", "int32", "int64", "ipv4", "ipv6", "isbn", "isbn10", "isbn13", "k8slongname",
-    "k8sshortname", "mac", "password", "rgbcolor", "ssn", "uri", "uuid", "uuid3", "uuid4", "uuid5",
+    "bsonobjectid",
+    "byte",
+    "cidr",
+    "creditcard",
+    "date",
+    "datetime",
+    "double",
+    "duration",
+    "email",
+    "float",
+    "hexcolor",
+    "hostname",
+    "int32",
+    "int64",
+    "ipv4",
+    "ipv6",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "k8slongname",
+    "k8sshortname",
+    "mac",
+    "password",
+    "rgbcolor",
+    "ssn",
+    "uri",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
 ];
 
 /// JSON Schema keywords that Kubernetes rejects.
-const UNSUPPORTED: [&str; 6] = ["$ref", "id", "definitions", "dependencies", "patternProperties", "additionalItems"];
+const UNSUPPORTED: [&str; 6] = [
+    "$ref",
+    "id",
+    "definitions",
+    "dependencies",
+    "patternProperties",
+    "additionalItems",
+];
 
 /// Keywords that schemas within `allOf`, `anyOf`, `oneOf` and `not` may not set.
 const ONLY_OUTSIDE: [(&str, &str); 8] = [
@@ -64,7 +98,15 @@ pub(crate) fn errors(path: &FieldPath, schema: &Value) -> FieldErrors {
 
 /// True if a schema, or one nested in it, sets `$schema`.
 fn names_dialect(schema: &Value, depth: u32) -> bool {
-    let inner = ["properties", "items", "additionalProperties", "allOf", "anyOf", "oneOf", "not"];
+    let inner = [
+        "properties",
+        "items",
+        "additionalProperties",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "not",
+    ];
     let within = |value: &Value| match value {
         Value::Array(schemas) => schemas.iter().any(|schema| names_dialect(schema, depth + 1)),
         value => names_dialect(value, depth + 1),
@@ -119,7 +161,10 @@ fn check(path: &FieldPath, schema: &Value, level: Level, depth: u32, errors: &mu
 /// Checks that `apiVersion` and `kind` are strings.
 fn check_type_meta(path: &FieldPath, schema: &Value, errors: &mut FieldErrors) {
     for name in ["apiVersion", "kind"] {
-        let Some(field) = schema["properties"].get(name).filter(|field| field["type"] != "string") else {
+        let Some(field) = schema["properties"]
+            .get(name)
+            .filter(|field| field["type"] != "string")
+        else {
             continue;
         };
         let at = path.child("properties").key(name).child("type");
@@ -170,7 +215,9 @@ fn check_words(path: &FieldPath, schema: &Value, errors: &mut FieldErrors) {
 
 /// True if a schema has keywords that stop Kubernetes from converting it.
 fn has_unsupported(schema: &Value) -> bool {
-    UNSUPPORTED.iter().any(|word| schema.get(word).is_some_and(|value| !value.is_null()))
+    UNSUPPORTED
+        .iter()
+        .any(|word| schema.get(word).is_some_and(|value| !value.is_null()))
 }
 
 fn check_type(path: &FieldPath, schema: &Value, level: Level, errors: &mut FieldErrors) {

@@ -8,15 +8,22 @@ use watchkeeper_cel::limits::MAX_SCHEMA_REGEX_BYTES;
 use watchkeeper_meta::validation::dns1035_label;
 use watchkeeper_meta::{FieldError, FieldPath, go_json};
 
-use crate::custom::json_path::JsonPath;
-use crate::rules::place::{Errors, Place};
 use super::patterns::PatternBudget;
 use super::schema;
+use crate::custom::json_path::JsonPath;
+use crate::rules::place::{Errors, Place};
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 
 const COLUMN_FORMATS: [&str; 8] = [
-    "byte", "date", "date-time", "double", "float", "int32", "int64", "password",
+    "byte",
+    "date",
+    "date-time",
+    "double",
+    "float",
+    "int32",
+    "int64",
+    "password",
 ];
 
 /// The longest `deprecationWarning`.
@@ -106,7 +113,8 @@ fn check_deprecation(version: &Place<'_, '_>, errors: &mut Errors) {
 
 /// True if Go's `unicode.IsPrint` holds. Rust's debug form escapes the same characters.
 fn is_printable(char: char) -> bool {
-    matches!(char, '\\' | '"' | '\'') || (char == ' ' || !char.is_whitespace()) && char.escape_debug().count() == 1
+    matches!(char, '\\' | '"' | '\'')
+        || (char == ' ' || !char.is_whitespace()) && char.escape_debug().count() == 1
 }
 
 /// Checks the deprecated `spec.version`, which must name the first version.
@@ -234,7 +242,12 @@ fn check_columns(path: &FieldPath, columns: &Value, errors: &mut Errors) {
 fn check_selectable(path: &FieldPath, version: &Value, errors: &mut Errors) {
     let schema = &version["schema"]["openAPIV3Schema"];
     let mut seen = Vec::new();
-    for (index, field) in version["selectableFields"].as_array().into_iter().flatten().enumerate() {
+    for (index, field) in version["selectableFields"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
         let at = path.index(index).child("jsonPath");
         let text = field["jsonPath"].as_str().unwrap_or_default();
         let found = match selectable_field(text, schema) {
@@ -243,13 +256,21 @@ fn check_selectable(path: &FieldPath, version: &Value, errors: &mut Errors) {
                 continue;
             }
             Err(why) => {
-                errors.push(FieldError::invalid(&at, text, format!("is an invalid path: {why}")));
+                errors.push(FieldError::invalid(
+                    &at,
+                    text,
+                    format!("is an invalid path: {why}"),
+                ));
                 continue;
             }
             Ok(found) => found,
         };
         if text == ".metadata" || text.starts_with(".metadata.") {
-            errors.push(FieldError::invalid(&at, text, "must not point to fields in metadata"));
+            errors.push(FieldError::invalid(
+                &at,
+                text,
+                "must not point to fields in metadata",
+            ));
         }
         if !matches!(found["type"].as_str(), Some("string" | "boolean" | "integer")) {
             errors.push(FieldError::invalid(&at, text, NOT_PLAIN));
@@ -264,8 +285,7 @@ fn check_selectable(path: &FieldPath, version: &Value, errors: &mut Errors) {
     }
 }
 
-const NOT_PLAIN: &str =
-    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
+const NOT_PLAIN: &str = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
 
 /// The schema of the field that a simple path names, or why there is none.
 fn selectable_field<'s>(path: &str, mut schema: &'s Value) -> Result<&'s Value, String> {

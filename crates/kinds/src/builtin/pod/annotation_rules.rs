@@ -3,9 +3,9 @@
 use std::cell::LazyCell;
 use std::collections::HashSet;
 
+use super::warnings::APP_ARMOR;
 use crate::rules::formats::check_no_steps_back;
 use crate::rules::place::{Errors, Place};
-use super::warnings::APP_ARMOR;
 
 /// Marks a mirror pod: the API object of a static pod.
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -14,11 +14,7 @@ const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 
 /// Checks the annotations of the object that has the spec.
-pub(crate) fn check_annotations(
-    annotations: &Place<'_, '_>,
-    spec: &Place<'_, '_>,
-    errors: &mut Errors,
-) {
+pub(crate) fn check_annotations(annotations: &Place<'_, '_>, spec: &Place<'_, '_>, errors: &mut Errors) {
     let containers = LazyCell::new(|| container_names(spec));
     for (key, annotation) in annotations.entries() {
         match key {

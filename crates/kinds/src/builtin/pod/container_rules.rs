@@ -6,9 +6,9 @@ use serde_json::Value;
 use watchkeeper_meta::validation::dns1123_label;
 use watchkeeper_meta::{FieldError, FieldPath};
 
-use crate::rules::place::{Errors, Place};
 use super::volume_rules::Volumes;
 use super::{env_rules, mount_rules, port_rules, probe_rules, resource_rules, security_rules};
+use crate::rules::place::{Errors, Place};
 
 pub(crate) const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 const MESSAGE_POLICIES: &[&str] = &["File", "FallbackToLogsOnError"];

@@ -5,8 +5,8 @@
 
 use serde_json::{Value, json};
 
-use crate::rules::defaulting::{fill, items_mut, object_mut};
 use super::image;
+use crate::rules::defaulting::{fill, items_mut, object_mut};
 
 /// `rw-r--r--`.
 const FILE_MODE: i64 = 0o644;

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use super::volume_rules::Volumes;
 use crate::rules::formats::check_descending;
 use crate::rules::place::{Errors, Place};
-use super::volume_rules::Volumes;
 
 const PROPAGATION: &[&str] = &["Bidirectional", "HostToContainer", "None"];
 const RECURSIVE: &[&str] = &["Disabled", "Enabled", "IfPossible"];

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use watchkeeper_meta::FieldError;
 
+use super::Around;
 use crate::rules::formats::{PROTOCOLS, port_name};
 use crate::rules::place::{Errors, Place};
-use super::Around;
 
 /// Checks the ports of a container.
 pub(crate) fn check_ports(ports: &Place<'_, '_>, errors: &mut Errors) {

@@ -11,7 +11,7 @@ pub(crate) fn usage(pod: &Value, usage: &mut Usage) {
         usage.remove(super::KIND.plural);
         return;
     }
-    let total = total(pod);
+    let total = total_with_overhead(pod);
     for (list, is_request) in [("requests", true), ("limits", false)] {
         for (name, amount) in amounts(&total[list]) {
             let is_native = !name.contains('/');
@@ -29,8 +29,41 @@ pub(crate) fn usage(pod: &Value, usage: &mut Usage) {
     }
 }
 
-/// The requests of a pod as a whole: the sum over its containers and sidecars, or the highest sum while init containers
-/// run, each next to the sidecars started before it.
+/// The resources of a pod as a whole, and those that its runtime needs besides.
+pub fn total_with_overhead(pod: &Value) -> Value {
+    let mut total = total(pod);
+    let add = |old: Quantity, new: Quantity| old.checked_add(&new);
+    let overhead = &pod["spec"]["overhead"];
+    for list in ["requests", "limits"] {
+        if let Some(amounts) = total[list].as_object_mut() {
+            let mut more = overhead.clone();
+            if let (Some(more), "limits") = (more.as_object_mut(), list) {
+                // What has no limit stays without.
+                more.retain(|name, _| amounts.contains_key(name));
+            }
+            merge(amounts, &more, add);
+        }
+    }
+    total
+}
+
+/// True if a pod states resources as a whole.
+pub fn has_pod_resources(pod: &Value) -> bool {
+    let stated = ["requests", "limits"].map(|list| pod["spec"]["resources"][list].as_object());
+    stated
+        .into_iter()
+        .flatten()
+        .flatten()
+        .any(|(name, _)| is_of_pods(name))
+}
+
+/// True for a resource that can be stated for a pod as a whole.
+fn is_of_pods(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}
+
+/// The resources of a pod as a whole: what it states, or the sum over its containers and sidecars, or the highest sum
+/// while init containers run, each next to the sidecars started before it.
 pub fn total(pod: &Value) -> Value {
     let mut total = json!({});
     let spec = &pod["spec"];
@@ -46,13 +79,20 @@ pub fn total(pod: &Value) -> Value {
             let own = &container["resources"][list];
             let mut together = sidecars.clone();
             merge(&mut together, own, |old, new| old.checked_add(&new));
-            merge(&mut before, &Value::Object(together.clone()), |old, new| Some(old.max(new)));
+            merge(&mut before, &Value::Object(together.clone()), |old, new| {
+                Some(old.max(new))
+            });
             if container["restartPolicy"] == "Always" {
                 merge(&mut amounts, own, |old, new| old.checked_add(&new));
                 sidecars = together;
             }
         }
-        merge(&mut amounts, &Value::Object(before), |old, new| Some(old.max(new)));
+        merge(&mut amounts, &Value::Object(before), |old, new| {
+            Some(old.max(new))
+        });
+        let stated = spec["resources"][list].as_object().into_iter().flatten();
+        let stated = stated.filter(|(name, _)| is_of_pods(name));
+        amounts.extend(stated.map(|(name, amount)| (name.clone(), amount.clone())));
         total[list] = Value::Object(amounts);
     }
     total
@@ -83,10 +123,31 @@ mod tests {
             let pod = json!({"spec": {"containers": [container("1", Value::Null)], "initContainers": init}});
             assert_eq!(total(&pod)["requests"]["cpu"], wanted);
         };
-        let (init, sidecar) = (|cpu: &str| container(cpu, Value::Null), |cpu: &str| container(cpu, json!("Always")));
+        let (init, sidecar) = (
+            |cpu: &str| container(cpu, Value::Null),
+            |cpu: &str| container(cpu, json!("Always")),
+        );
         check(vec![init("3")], "3");
         check(vec![sidecar("500m")], "1500m");
         check(vec![init("3"), sidecar("500m")], "3");
         check(vec![sidecar("500m"), init("3")], "3500m");
+    }
+
+    #[test]
+    fn a_pod_has_what_it_states_as_a_whole_and_its_runtime_needs_more() {
+        let container =
+            json!({"resources": {"requests": {"cpu": "1", "a.b/c": "1"}, "limits": {"memory": "1Gi"}}});
+        let pod = json!({"spec": {
+            "containers": [container], "resources": {"requests": {"cpu": "3"}},
+            "overhead": {"cpu": "250m", "memory": "1Gi"},
+        }});
+        assert_eq!(
+            total(&pod),
+            json!({"requests": {"cpu": "3", "a.b/c": "1"}, "limits": {"memory": "1Gi"}})
+        );
+        assert_eq!(
+            total_with_overhead(&pod),
+            json!({"requests": {"cpu": "3250m", "a.b/c": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}})
+        );
     }
 }

@@ -13,7 +13,10 @@ const MUTABLE: [&str; 2] = ["cpu", "memory"];
 /// Checks an update.
 pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     for (is_fixed, whose) in [
-        (live.value()["metadata"]["annotations"].get(MIRROR).is_some(), "static"),
+        (
+            live.value()["metadata"]["annotations"].get(MIRROR).is_some(),
+            "static",
+        ),
         (live.value()["spec"]["os"]["name"] == "windows", "windows"),
     ] {
         if is_fixed {
@@ -49,7 +52,10 @@ fn is_resizable(list: &str, container: &Value) -> bool {
 fn check_nothing_removed(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors) {
     for name in ["requests", "limits"] {
         let (amounts, before) = (new.field(name), old.field(name));
-        if before.entries().any(|(resource, _)| !amounts.entry(resource).is_set()) {
+        if before
+            .entries()
+            .any(|(resource, _)| !amounts.entry(resource).is_set())
+        {
             errors.push(amounts.forbidden(format!("resource {name} cannot be removed")));
         }
     }
@@ -76,7 +82,9 @@ fn take_amounts(container: &mut Value, before: &Value) {
             match before["resources"][list].get(resource) {
                 Some(amount) => container["resources"][list][resource] = amount.clone(),
                 None => {
-                    let amounts = container["resources"].get_mut(list).and_then(Value::as_object_mut);
+                    let amounts = container["resources"]
+                        .get_mut(list)
+                        .and_then(Value::as_object_mut);
                     amounts.map(|amounts| amounts.remove(resource));
                 }
             }

@@ -11,7 +11,7 @@ use crate::rules::place::{Errors, Place};
 
 const SECCOMP: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
 const MAX_SYSCTL: usize = 253;
-const MAX_PROFILE: usize = 4095;
+pub(super) const MAX_PROFILE: usize = 4095;
 
 /// Checks the security context of a container. `host_users` is true unless the pod has its own user namespace.
 pub(crate) fn check_container(context: &Place<'_, '_>, host_users: bool, errors: &mut Errors) {

@@ -7,9 +7,12 @@ use std::collections::HashSet;
 use watchkeeper_meta::FieldError;
 use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, label_value, labels, qualified_name};
 
+use super::{
+    Around, container_rules, placement_rules, port_rules, resource_rules, security_rules, volume_rules,
+    windows_rules,
+};
 use crate::rules::formats::search_domain;
 use crate::rules::place::{Errors, Place};
-use super::{Around, container_rules, placement_rules, port_rules, resource_rules, security_rules, volume_rules, windows_rules};
 
 const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
 const DNS_POLICIES: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use watchkeeper_meta::FieldError;
 
+use super::annotation_rules::MIRROR;
+use super::warnings::APP_ARMOR;
 use crate::rules::go_structs;
 use crate::rules::place::{Errors, Place};
 use crate::rules::unified_diff;
-use super::annotation_rules::MIRROR;
-use super::warnings::APP_ARMOR;
 
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
                      `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions \
@@ -87,7 +87,10 @@ fn check_node_affinity(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut 
     let (affinity, old) = (spec.field("affinity"), live.field("affinity"));
     let (affinity, old) = (affinity.field("nodeAffinity"), old.field("nodeAffinity"));
     let (required, old) = (affinity.field(REQUIRED), old.field(REQUIRED));
-    let (terms, old) = (required.field("nodeSelectorTerms"), old.field("nodeSelectorTerms"));
+    let (terms, old) = (
+        required.field("nodeSelectorTerms"),
+        old.field("nodeSelectorTerms"),
+    );
     if old.len() == 0 {
         return;
     }
@@ -98,7 +101,10 @@ fn check_node_affinity(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut 
     }
     for (term, old) in terms.items().zip(old.items()) {
         if !has_only_more(term.value(), old.value()) {
-            errors.push(term.invalid_as("NodeSelectorTerm", "only additions are allowed (no mutations or deletions)"));
+            errors.push(term.invalid_as(
+                "NodeSelectorTerm",
+                "only additions are allowed (no mutations or deletions)",
+            ));
         }
     }
 }
@@ -111,7 +117,9 @@ fn has_only_more(term: &Value, old: &Value) -> bool {
     if selects_nothing {
         return lists.iter().all(|name| items(term, name).is_empty());
     }
-    lists.iter().all(|name| items(term, name).starts_with(&items(old, name)))
+    lists
+        .iter()
+        .all(|name| items(term, name).starts_with(&items(old, name)))
 }
 
 /// Checks `activeDeadlineSeconds`: it can be shortened, not removed. Returns false if the remaining checks are moot.

@@ -5,15 +5,15 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 use watchkeeper_meta::validation::{annotations, dns1123_label, dns1123_subdomain, labels};
 
-use crate::builtin::persistent_volume_claim::check_claim_spec;
-use crate::rules::formats::{check_descending, quantity};
-use crate::builtin::cluster_trust_bundle;
-use crate::rules::certificates::check_signer;
-use crate::rules::place::{Errors, Place};
-use crate::rules::volume_sources::{Source, check_driver, check_host_path, check_nfs, check_sources, vendor};
 use super::Around;
 use super::container_rules::PULL_POLICIES;
 use super::env_rules::{FILE_FIELDS, check_field_reference, check_resource_reference};
+use crate::builtin::cluster_trust_bundle;
+use crate::builtin::persistent_volume_claim::check_claim_spec;
+use crate::rules::certificates::check_signer;
+use crate::rules::formats::{check_descending, quantity};
+use crate::rules::place::{Errors, Place};
+use crate::rules::volume_sources::{Source, check_driver, check_host_path, check_nfs, check_sources, vendor};
 
 /// The volume sources in the order in which Kubernetes checks them.
 const SOURCES: &[Source] = &[
@@ -332,7 +332,14 @@ fn check_bundle(bundle: &Place<'_, '_>, errors: &mut Errors) {
 }
 
 const CERTIFICATE_PATHS: [&str; 3] = ["credentialBundlePath", "keyPath", "certificateChainPath"];
-const KEY_TYPES: &[&str] = &["RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"];
+const KEY_TYPES: &[&str] = &[
+    "RSA3072",
+    "RSA4096",
+    "ECDSAP256",
+    "ECDSAP384",
+    "ECDSAP521",
+    "ED25519",
+];
 /// An hour.
 const MIN_CERTIFICATE_SECONDS: i64 = 3600;
 /// 91 days.

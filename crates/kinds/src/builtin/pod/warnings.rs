@@ -5,33 +5,46 @@ mod ports;
 
 use serde_json::Value;
 use watchkeeper_meta::quote;
-use watchkeeper_meta::validation::dns1123_label;
+use watchkeeper_meta::validation::{dns1123_label, label_value};
 use watchkeeper_wire::values::Quantity;
 
 use crate::Warnings;
+use crate::rules::formats::warn_of_ip;
 use crate::rules::place::Place;
 
 /// The prefix of the deprecated AppArmor annotations.
 pub(crate) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-/// Deprecated node labels, their replacements, and the release.
-const OLD_LABELS: &[(&str, &str, &str)] = &[
-    ("beta.kubernetes.io/arch", "v1.14", "kubernetes.io/arch"),
-    ("beta.kubernetes.io/os", "v1.14", "kubernetes.io/os"),
+/// Deprecated node labels, and what to do instead.
+const OLD_LABELS: &[(&str, &str)] = &[
+    (
+        "beta.kubernetes.io/arch",
+        "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
+    ),
+    (
+        "beta.kubernetes.io/os",
+        "deprecated since v1.14; use \"kubernetes.io/os\" instead",
+    ),
     (
         "failure-domain.beta.kubernetes.io/region",
-        "v1.17",
-        "topology.kubernetes.io/region",
+        "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
     ),
     (
         "failure-domain.beta.kubernetes.io/zone",
-        "v1.17",
-        "topology.kubernetes.io/zone",
+        "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead",
     ),
     (
         "beta.kubernetes.io/instance-type",
-        "v1.17",
-        "node.kubernetes.io/instance-type",
+        "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead",
+    ),
+    ("app.kubernetes.io/created-by", "deprecated since v1.9"),
+    (
+        "scheduler.alpha.kubernetes.io/preferAvoidPods",
+        "deprecated since v1.22; use Taints and Tolerations instead",
+    ),
+    (
+        "node-role.kubernetes.io/master",
+        "use \"node-role.kubernetes.io/control-plane\" instead",
     ),
 ];
 
@@ -76,15 +89,22 @@ const CONTAINER_SECCOMP: &str = "container.seccomp.security.alpha.kubernetes.io/
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// Warns about a pod. The name is checked only on create.
+/// Warns about a new pod. Updates have no warnings: few people write them, and there are many.
 pub(crate) fn warn_pod(pod: &Value, live: Option<&Value>, warnings: &Warnings) {
-    if live.is_some_and(|live| live["spec"] == pod["spec"]) {
-        return;
-    }
     if live.is_none() {
         warn_name(pod, "the Pod's hostname", warnings);
+        warn_spec(&Place::object(pod), Owner::Pod, warnings);
     }
-    warn_template(&Place::object(pod), warnings);
+}
+
+/// Warns about the addresses in a pod's status.
+pub(crate) fn warn_of_status(status: &Place<'_, '_>, warnings: &Warnings) {
+    for list in ["podIPs", "hostIPs"] {
+        let addresses = status.field(list);
+        addresses
+            .items()
+            .for_each(|address| warn_of_ip(&address.field("ip"), warnings));
+    }
 }
 
 /// Warns about a name that is not a DNS label; `used_in` says where it will be used as one.
@@ -99,8 +119,20 @@ pub(crate) fn warn_name(object: &Value, used_in: &str, warnings: &Warnings) {
     }
 }
 
+/// Warns about a template.
+pub(crate) fn warn_template(template: &Place<'_, '_>, warnings: &Warnings) {
+    warn_spec(template, Owner::Template, warnings);
+}
+
+/// The object that has the spec. AppArmor annotations of a pod were warned of when they became fields.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Pod,
+    Template,
+}
+
 /// Warns about a pod or template, in Kubernetes' order.
-pub(crate) fn warn_template(pod: &Place<'_, '_>, warnings: &Warnings) {
+fn warn_spec(pod: &Place<'_, '_>, owner: Owner, warnings: &Warnings) {
     let (metadata, spec) = (pod.field("metadata"), pod.field("spec"));
     let annotations = metadata.field("annotations");
     warn_of_old_labels(&spec, warnings);
@@ -111,7 +143,7 @@ pub(crate) fn warn_template(pod: &Place<'_, '_>, warnings: &Warnings) {
         }
     }
     for volume in spec.field("volumes").items() {
-        warn_of_old_source(&volume, warnings);
+        warn_of_old_source(&volume, &[], warnings);
         let template = volume.field("ephemeral");
         let template = template.field("volumeClaimTemplate");
         warn_of_fractions(
@@ -130,7 +162,6 @@ pub(crate) fn warn_template(pod: &Place<'_, '_>, warnings: &Warnings) {
     }
     warn_of_fractions(&spec.field("overhead"), warnings);
     warn_of_seccomp(&annotations.entry(SECCOMP), &spec, warnings);
-    warn_of_app_armor(&annotations, warnings);
     for list in ["initContainers", "containers", "ephemeralContainers"] {
         for container in spec.field(list).items() {
             let name = container.field("name").text();
@@ -139,6 +170,13 @@ pub(crate) fn warn_template(pod: &Place<'_, '_>, warnings: &Warnings) {
                 entries.find(|(key, _)| key.strip_prefix(CONTAINER_SECCOMP) == Some(name))
             {
                 warn_of_seccomp(&entry, &container, warnings);
+            }
+            let profiled = [&spec, &container]
+                .into_iter()
+                .any(|place| place.field("securityContext").field("appArmorProfile").is_set());
+            if owner == Owner::Template && !profiled {
+                let key = format!("{APP_ARMOR}{name}");
+                warn_of_app_armor(&annotations.entry(&key), warnings);
             }
             for amounts in ["limits", "requests"] {
                 warn_of_fractions(&container.field("resources").field(amounts), warnings);
@@ -164,6 +202,12 @@ pub(crate) fn warn_template(pod: &Place<'_, '_>, warnings: &Warnings) {
             warn_of_no_selector(&term.field("podAffinityTerm"), warnings);
         }
     }
+    let servers = spec.field("dnsConfig");
+    let servers = servers.field("nameservers");
+    servers.items().for_each(|server| warn_of_ip(&server, warnings));
+    for alias in spec.field("hostAliases").items() {
+        warn_of_ip(&alias.field("ip"), warnings);
+    }
 }
 
 /// Warns about a missing label selector, which matches no pod.
@@ -176,14 +220,14 @@ fn warn_of_no_selector(term: &Place<'_, '_>, warnings: &Warnings) {
 }
 
 /// The deprecation text of a node label.
-pub(crate) fn renamed(label: &str) -> Option<String> {
-    let (_, since, now) = OLD_LABELS.iter().find(|(old, ..)| *old == label)?;
-    Some(format!("deprecated since {since}; use {} instead", quote(now)))
+pub(crate) fn deprecated_label(label: &str) -> Option<&'static str> {
+    let (_, why) = OLD_LABELS.iter().find(|(old, _)| *old == label)?;
+    Some(why)
 }
 
 fn warn_of_old_labels(spec: &Place<'_, '_>, warnings: &Warnings) {
     for (label, entry) in spec.field("nodeSelector").entries() {
-        if let Some(why) = renamed(label) {
+        if let Some(why) = deprecated_label(label) {
             warnings.add(format!("{}: {why}", entry.path()));
         }
     }
@@ -193,7 +237,7 @@ fn warn_of_old_labels(spec: &Place<'_, '_>, warnings: &Warnings) {
         warn_of_old_keys(&term, warnings);
     }
     for term in affinity.field(PREFERRED).items() {
-        warn_of_old_keys(&term.field("preference"), warnings);
+        warn_of_preference(&term.field("preference"), warnings);
     }
     for constraint in spec.field("topologySpreadConstraints").items() {
         warn_of_old_key(&constraint.field("topologyKey"), warnings);
@@ -208,22 +252,39 @@ pub(crate) fn warn_of_old_keys(term: &Place<'_, '_>, warnings: &Warnings) {
     }
 }
 
+/// Warns about a preferred term, whose values need not be valid.
+fn warn_of_preference(term: &Place<'_, '_>, warnings: &Warnings) {
+    for expression in term.field("matchExpressions").items() {
+        warn_of_old_key(&expression.field("key"), warnings);
+        for value in expression.field("values").items() {
+            for why in label_value(value.text()) {
+                warnings.add(format!("{}: {} is invalid, {why}", value.path(), value.text()));
+            }
+        }
+    }
+}
+
 fn warn_of_old_key(key: &Place<'_, '_>, warnings: &Warnings) {
-    if let Some(why) = renamed(key.text()) {
+    if let Some(why) = deprecated_label(key.text()) {
         warnings.add(format!("{}: {} is {why}", key.path(), key.text()));
     }
 }
 
-/// Warns about a volume source that is no longer supported.
-pub(crate) fn warn_of_old_source(volume: &Place<'_, '_>, warnings: &Warnings) {
-    let is_old = |name: &str| OLD_VOLUMES.iter().any(|(old, _)| *old == name);
+/// Warns about a volume source that is no longer supported, unless it is one of `but_for`.
+pub(crate) fn warn_of_old_source(volume: &Place<'_, '_>, but_for: &[&str], warnings: &Warnings) {
+    let is_old = |name: &str| OLD_VOLUMES.iter().any(|(old, _)| *old == name) && !but_for.contains(&name);
     // Iterating over the fields that are set is quicker than looking up every deprecated one.
     if !volume.entries().any(|(name, _)| is_old(name)) {
         return;
     }
-    for (source, why) in OLD_VOLUMES {
-        let source = volume.field(source);
+    for (name, why) in OLD_VOLUMES.iter().filter(|(name, _)| is_old(name)) {
+        let source = volume.field(name);
         if source.is_set() {
+            // Kubernetes writes this one otherwise than its field.
+            let source = match *name {
+                "storageos" => source.known_as("storageOS"),
+                _ => source,
+            };
             warnings.add(format!("{}: {why}", source.path()));
         }
     }
@@ -253,14 +314,13 @@ fn warn_of_seccomp(annotation: &Place<'_, '_>, of: &Place<'_, '_>, warnings: &Wa
     }
 }
 
-fn warn_of_app_armor(annotations: &Place<'_, '_>, warnings: &Warnings) {
-    for (name, entry) in annotations.entries() {
-        if name.starts_with(APP_ARMOR) {
-            let path = entry.path();
-            warnings.add(format!(
-                r#"{path}: deprecated since v1.30; use the "appArmorProfile" field instead"#
-            ));
-        }
+/// Warns about a deprecated AppArmor annotation, if there is one.
+pub(super) fn warn_of_app_armor(annotation: &Place<'_, '_>, warnings: &Warnings) {
+    if annotation.is_set() {
+        let path = annotation.path();
+        warnings.add(format!(
+            r#"{path}: deprecated since v1.30; use the "appArmorProfile" field instead"#
+        ));
     }
 }
 

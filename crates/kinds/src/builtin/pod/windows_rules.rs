@@ -40,19 +40,21 @@ fn check_user(name: &Place<'_, '_>, errors: &mut Errors) {
         }
         is_wrong
     };
-    if refuse(text.is_empty(), "runAsUserName cannot be an empty string".to_owned())
-        || refuse(
-            text.chars().any(|char| char.is_ascii_control()),
-            "runAsUserName cannot contain control characters".to_owned(),
-        )
-        || refuse(
-            text.matches('\\').count() > 1,
-            "runAsUserName cannot contain more than one backslash".to_owned(),
-        )
-    {
+    if refuse(
+        text.is_empty(),
+        "runAsUserName cannot be an empty string".to_owned(),
+    ) || refuse(
+        text.chars().any(|char| char.is_ascii_control()),
+        "runAsUserName cannot contain control characters".to_owned(),
+    ) || refuse(
+        text.matches('\\').count() > 1,
+        "runAsUserName cannot contain more than one backslash".to_owned(),
+    ) {
         return;
     }
-    let (domain, user) = text.split_once('\\').map_or((None, text), |(domain, user)| (Some(domain), user));
+    let (domain, user) = text
+        .split_once('\\')
+        .map_or((None, text), |(domain, user)| (Some(domain), user));
     refuse(
         domain.is_some_and(|domain| domain.len() >= MAX_DOMAIN),
         format!("runAsUserName's Domain length must be under {MAX_DOMAIN} characters"),
@@ -121,7 +123,8 @@ pub(crate) fn check_host_processes(spec: &Place<'_, '_>, errors: &mut Errors) {
         return;
     }
     if of_host != all {
-        let why = "If pod contains any hostProcess containers then all containers must be HostProcess containers";
+        let why =
+            "If pod contains any hostProcess containers then all containers must be HostProcess containers";
         errors.push(spec.invalid_for("", why));
     }
     let network = spec.field("hostNetwork");

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use crate::builtin::pod;
 use crate::kind::Change;
-use crate::rules::conditions;
 use crate::rules::device_claims::{
     Age, MAX_CONFIGURATIONS, MAX_PARAMETER_BYTES, RequestNames, check_configuration,
 };
@@ -15,6 +14,7 @@ use crate::rules::devices::{
 };
 use crate::rules::place::{Errors, Place};
 use crate::rules::volume_sources::check_driver;
+use crate::rules::{conditions, declared};
 
 const MAX_USERS: usize = 256;
 const MAX_RESULTS: usize = 32;
@@ -39,7 +39,9 @@ fn check_status(change: &Change<'_>, found: &mut Found) {
                 user.field(name).must_be_set(&mut found.errors);
             }
         }
-        found.must_differ(&users, "ResourceClaimConsumerReference", |user| user["uid"].clone());
+        found.must_differ(&users, "ResourceClaimConsumerReference", |user| {
+            user["uid"].clone()
+        });
     }
     let allocation = status.field("allocation");
     let devices = status.field("devices");
@@ -74,8 +76,7 @@ fn check_users(change: &Change<'_>, errors: &mut Errors) {
     let old = live.field("reservedFor");
     let is_new = |user: &Place<'_, '_>| !old.items().any(|old| old.value() == user.value());
     if is_going && users.items().any(|user| is_new(&user)) {
-        let why =
-            "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
+        let why = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
         errors.push(users.forbidden(why));
     }
 }
@@ -108,8 +109,8 @@ fn check_allocation(change: &Change<'_>, allocation: &Place<'_, '_>, found: &mut
 
 fn check_result(result: &Place<'_, '_>, names: &RequestNames<'_>, found: &mut Found) {
     names.check(&result.field("request"), &mut found.errors);
-    check_driver(&result.field("driver"), &mut found.declared);
-    check_pool(&result.field("pool"), &mut found.declared);
+    declared::check_driver(&result.field("driver"), &mut found.declared);
+    declared::check_pool(&result.field("pool"), &mut found.declared);
     check_label(&result.field("device"), &mut found.errors);
     check_binding_conditions(result, found);
     check_tolerations(&result.field("tolerations"), found);
@@ -153,18 +154,8 @@ fn shown(device: &Value) -> Value {
 }
 
 fn check_share(id: &Place<'_, '_>, errors: &mut Errors) {
-    if !id.is_set() {
-        return;
-    }
-    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    let parts: Vec<&str> = id.text().split('-').collect();
-    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
-    let is_uuid = lengths == [8, 4, 4, 4, 12] && parts.iter().all(|part| part.bytes().all(is_digit));
-    if !is_uuid {
-        errors.push(id.invalid(
-            "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase \
-             hexadecimal characters",
-        ));
+    if id.is_set() {
+        declared::check_uuid(id, errors);
     }
 }
 
@@ -196,9 +187,9 @@ fn check_interface_address(address: &Place<'_, '_>, errors: &mut Errors) {
     });
     let canonical = parsed.map(|(ip, bits)| format!("{ip}/{bits}"));
     match canonical {
-        None => errors.push(address.invalid(
-            "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)",
-        )),
+        None => errors.push(
+            address.invalid("must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"),
+        ),
         Some(canonical) if canonical != address.text() => {
             errors.push(address.invalid(format!("must be in canonical form ({canonical:?})")));
         }

@@ -1,13 +1,11 @@
 //! Validation of one device: attributes, capacities, taints and nodes.
 
 use serde_json::Value;
-use watchkeeper_meta::validation::dns1123_subdomain;
+use watchkeeper_meta::validation::{dns1123_subdomain, short_name};
 
 use super::capacity::check_capacities;
 use crate::builtin::pod;
-use crate::rules::devices::{
-    Found, check_binding_conditions, check_label, check_qualified, check_taint,
-};
+use crate::rules::devices::{Found, check_binding_conditions, check_label, check_qualified, check_taint};
 use crate::rules::place::{Errors, Place};
 
 const MAX_ENTRIES: usize = 32;
@@ -53,7 +51,9 @@ pub(super) fn check_device(
         consumed
             .items()
             .for_each(|set| check_counters(&set, "counterSet", found));
-        found.must_differ(&consumed, "DeviceCounterConsumption", |set| set["counterSet"].clone());
+        found.must_differ(&consumed, "DeviceCounterConsumption", |set| {
+            set["counterSet"].clone()
+        });
     }
     check_nodes(device, per_device, &mut found.errors);
     check_binding_conditions(device, found);
@@ -152,17 +152,16 @@ fn is_semantic_version(text: &str) -> bool {
 /// Checks counters that a slice shares or a device consumes; `key` is the field that names the counter set.
 pub(super) fn check_counters(set: &Place<'_, '_>, key: &str, found: &mut Found) {
     let name = set.field(key);
-    match name.text() {
-        "" => found.declared.push(name.required("")),
-        _ => check_label(&name, &mut found.declared),
-    }
+    name.must_be_set_and_keep(short_name, &mut found.declared);
     let counters = set.field("counters");
     match counters.len() {
         0 => found.declared.push(counters.required("")),
         count if count > MAX_COUNTERS => found.errors.push(counters.too_many(MAX_COUNTERS)),
         _ => {
             for (name, _) in counters.entries() {
-                check_label(&counters.with_value(&Value::from(name)), &mut found.declared);
+                counters
+                    .with_value(&Value::from(name))
+                    .must_keep(short_name, &mut found.declared);
             }
         }
     }

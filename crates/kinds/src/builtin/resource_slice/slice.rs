@@ -5,7 +5,8 @@ use watchkeeper_meta::validation::dns1123_subdomain;
 
 use super::device::{check_counters, check_device};
 use crate::builtin::pod;
-use crate::rules::devices::{Found, check_fully_qualified, check_pool};
+use crate::rules::declared;
+use crate::rules::devices::{Found, check_pool};
 use crate::rules::place::{Errors, Place};
 use crate::rules::volume_sources::check_driver;
 
@@ -67,7 +68,8 @@ fn check_pool_size(pool: &Place<'_, '_>, errors: &mut Errors) {
 
 /// Checks the node selection: one node, a selector, all nodes, or per device.
 fn check_nodes(spec: &Place<'_, '_>, errors: &mut Errors) {
-    const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
+    const ONE: &str =
+        "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
     let mut set = Vec::new();
     let node = spec.field("nodeName");
     match node.text() {
@@ -160,7 +162,7 @@ fn check_partition_type(spec: &Place<'_, '_>, found: &mut Found) {
         found.errors.push(attribute.invalid(why));
     }
     let before = found.declared.len();
-    check_fully_qualified(&attribute, &mut found.declared);
+    declared::check_fully_qualified(&attribute, &mut found.declared);
     if found.declared.len() > before {
         return;
     }

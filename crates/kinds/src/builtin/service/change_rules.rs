@@ -1,7 +1,7 @@
 //! Validation of service updates: above all, cluster IPs are immutable.
 
-use crate::rules::place::{Errors, Place};
 use super::is_headless;
+use crate::rules::place::{Errors, Place};
 
 /// Checks an update. A change to or from `ExternalName` may add or remove all addresses.
 pub(crate) fn check(service: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {

@@ -3,12 +3,12 @@
 //! A field that only the old type has is cleared with the type, unless the same update changes it; then validation
 //! rejects it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
-use crate::rules::defaulting::items_mut;
 use super::{has_node_ports, is_external, remove, text};
+use crate::rules::defaulting::items_mut;
 
 /// Restores addresses and ports that the update leaves unset, as long as the type has them.
 pub(crate) fn keep_allocated(service: &mut Value, live: &Value) {
@@ -35,15 +35,20 @@ fn keep_fields(service: &mut Value, live: &Value, names: &[&str]) {
     }
 }
 
-/// Restores the node port of each port.
+/// Restores the node port of each port by the port's name, unless another port of the update has it.
 fn keep_node_ports(service: &mut Value, live: &Value) {
-    let old = live["spec"]["ports"].as_array().cloned().unwrap_or_default();
+    let mut used = &node_ports(service) & &node_ports(live);
+    let name = |port: &Value| port["name"].as_str().unwrap_or_default().to_owned();
+    let old = live["spec"]["ports"].as_array().into_iter().flatten();
+    let allocated: HashMap<String, i64> = old
+        .filter_map(|port| Some((name(port), port["nodePort"].as_i64()?)))
+        .collect();
     for port in items_mut(&mut service["spec"], "ports") {
-        let same = old
-            .iter()
-            .find(|old| old["port"] == port["port"] && old["protocol"] == port["protocol"]);
-        if let (true, Some(node_port)) = (port["nodePort"].is_null(), same.map(|old| &old["nodePort"])) {
-            port["nodePort"] = node_port.clone();
+        if port["nodePort"].as_i64().unwrap_or_default() == 0
+            && let Some(&node_port) = allocated.get(&name(port))
+            && used.insert(node_port)
+        {
+            port["nodePort"] = json!(node_port);
         }
     }
 }

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use watchkeeper_meta::validation::{dns1123_subdomain, qualified_name};
 
+use super::is_headless;
 use crate::rules::formats::Cidr;
 use crate::rules::place::{Errors, Place};
-use super::is_headless;
 
 /// The error for fields that only load balancers have.
 const BALANCED: &str = "may only be used when `type` is 'LoadBalancer'";

@@ -12,20 +12,20 @@ const LIST: &[u8] = br#""volumeClaimTemplates":["#;
 const IDENTITY: &[u8] = br#""kind":"PersistentVolumeClaim","apiVersion":"v1","#;
 
 /// Adds the type to a claim.
-pub fn name(claim: &mut Value) {
+pub(super) fn name(claim: &mut Value) {
     claim["apiVersion"] = json!(API_VERSION);
     claim["kind"] = json!(KIND);
 }
 
 /// Adds the type to every claim of a set.
-pub fn name_in_value(set: &mut Value) {
+pub(super) fn name_in_value(set: &mut Value) {
     let claims = set.pointer_mut("/spec/volumeClaimTemplates");
     let claims = claims.and_then(Value::as_array_mut).into_iter().flatten();
     claims.for_each(name);
 }
 
 /// Adds the type to every claim in the JSON of a set that starts at `start`.
-pub fn name_in_json(out: &mut Vec<u8>, start: usize) {
+pub(super) fn name_in_json(out: &mut Vec<u8>, start: usize) {
     let Some(list) = find(&out[start..], LIST) else {
         return;
     };

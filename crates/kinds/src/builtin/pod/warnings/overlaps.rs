@@ -19,6 +19,13 @@ const FILES: &[(&str, &str)] = &[
     ("clusterTrustBundle", "ClusterTrustBundle"),
 ];
 
+/// The files of a pod certificate.
+const CERTIFICATE_FILES: &[(&str, &str)] = &[
+    ("certificateChainPath", "PodCertificate chain"),
+    ("keyPath", "PodCertificate key"),
+    ("credentialBundlePath", "PodCertificate credential bundle"),
+];
+
 /// A file and its source.
 struct File<'v> {
     path: &'v str,
@@ -105,6 +112,11 @@ fn projected<'v>(source: &Place<'v, '_>) -> Vec<File<'v>> {
             });
         }
     }
+    let certificate = source.field("podCertificate");
+    all.extend(CERTIFICATE_FILES.iter().map(|(field, source)| File {
+        path: certificate.field(field).text().trim_end_matches('/'),
+        source: (*source).to_owned(),
+    }));
     all
 }
 

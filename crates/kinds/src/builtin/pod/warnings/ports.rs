@@ -76,9 +76,7 @@ impl<'v> KnownPorts<'v> {
         self.by_number.entry((number, protocol)).or_default().push(index);
         let by_host_port = self.by_host_port.entry((number, protocol, host_port));
         by_host_port.or_default().push(index);
-        let by_address = self
-            .by_host_address
-            .entry((number, protocol, host_port, host_ip));
+        let by_address = self.by_host_address.entry((number, protocol, host_port, host_ip));
         by_address.or_default().push(index);
         self.by_name.entry(port.name).or_insert(index);
         self.ports.push(port);
