@@ -18,6 +18,7 @@ pub(crate) mod webhooks;
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::{Status, StatusCause};
@@ -49,37 +50,39 @@ impl Registry {
     }
 
     /// Runs mutating plugins on a create.
-    pub(crate) async fn admit_create(
-        &self,
-        definition: &Arc<Definition>,
-        namespace: &str,
-        object: &mut Value,
-        context: &WriteContext,
-    ) -> Result<(), Status> {
-        if definition.resource.group == GROUP {
-            self.note_admission_configuration();
-        }
-        definition.sign(object, context.requester.as_ref());
-        let mut laps = self.durations().laps(Step::Admit, "CREATE");
-        if definition.is_namespaced() {
-            let name = metadata::text(object, "name");
-            let checked = self.check_namespace(definition, namespace, name).await;
-            laps.plugin("NamespaceLifecycle", checked)?;
-        }
-        if let Some(plugin) = classes::plugin(definition) {
-            laps.plugin(plugin, self.take_default_class(definition, object).await)?;
-        }
-        if definition.is(&builtin::POD) {
-            let account = self.take_from_service_account(definition, namespace, object);
-            laps.plugin("ServiceAccount", account.await)?;
-            let limits = self.limits(namespace).await;
-            limit_range::complete(&laps.plugin("LimitRanger", limits)?, object);
-            laps.plugin("Priority", self.prioritize(definition, object).await)?;
-            laps.plugin("PodTopologyLabels", self.take_topology(object).await)?;
-            let class = self.take_from_runtime_class(definition, object);
-            laps.plugin("RuntimeClass", class.await)?;
-        }
-        Ok(())
+    pub(crate) fn admit_create<'a>(
+        &'a self,
+        definition: &'a Arc<Definition>,
+        namespace: &'a str,
+        object: &'a mut Value,
+        context: &'a WriteContext,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            if definition.resource.group == GROUP {
+                self.note_admission_configuration();
+            }
+            definition.sign(object, context.requester.as_ref());
+            let mut laps = self.durations().laps(Step::Admit, "CREATE");
+            if definition.is_namespaced() {
+                let name = metadata::text(object, "name");
+                let checked = self.check_namespace(definition, namespace, name).await;
+                laps.plugin("NamespaceLifecycle", checked)?;
+            }
+            if let Some(plugin) = classes::plugin(definition) {
+                laps.plugin(plugin, self.take_default_class(definition, object).await)?;
+            }
+            if definition.is(&builtin::POD) {
+                let account = self.take_from_service_account(definition, namespace, object);
+                laps.plugin("ServiceAccount", account.await)?;
+                let limits = self.limits(namespace).await;
+                limit_range::complete(&laps.plugin("LimitRanger", limits)?, object);
+                laps.plugin("Priority", self.prioritize(definition, object).await)?;
+                laps.plugin("PodTopologyLabels", self.take_topology(object).await)?;
+                let class = self.take_from_runtime_class(definition, object);
+                laps.plugin("RuntimeClass", class.await)?;
+            }
+            Ok(())
+        })
     }
 
     /// Runs validating plugins on a valid new object.
@@ -100,6 +103,7 @@ impl Registry {
             .await?;
         laps.skip();
         self.check_claim_limits(definition, object).await?;
+        self.check_default_class(definition, object, true).await?;
         if definition.is(&builtin::POD) {
             let forbidden = |why| {
                 let name = metadata::text(object, "name");
@@ -107,10 +111,10 @@ impl Registry {
             };
             let refused = limit_range::refusal(&self.limits(namespace).await?, object);
             laps.plugin("LimitRanger", refused.map(forbidden).map_or(Ok(()), Err))?;
-            let refused = self.pod_security(namespace, &object["spec"], context).await?;
+            let refused = self.check_pod_security(namespace, object, context).await?;
             laps.plugin("PodSecurity", refused.map(forbidden).map_or(Ok(()), Err))?;
         }
-        self.warn_of_template(definition, namespace, object, context)
+        self.check_template_security(definition, namespace, object, context)
             .await?;
         self.check_policies(AdmissionRequest {
             action: Action::create(definition),
@@ -119,22 +123,6 @@ impl Registry {
             context,
         })
         .await
-    }
-
-    /// Adds the pod security warnings of a workload. It is never refused for them; its pods are.
-    async fn warn_of_template(
-        &self,
-        definition: &Definition,
-        namespace: &str,
-        object: &Value,
-        context: &WriteContext,
-    ) -> Result<(), Status> {
-        if let Some(spec) = definition.template_spec(object)
-            && let Some(found) = self.find_namespace(namespace).await?
-        {
-            warn_of_pod_security(&found, spec, context);
-        }
-        Ok(())
     }
 
     /// Refuses a claim beyond the limits of its namespace, unless it is being deleted.
@@ -151,23 +139,6 @@ impl Registry {
             }
             None => Ok(()),
         }
-    }
-
-    /// The pod security violation of a pod in its namespace; without one, adds the warnings.
-    async fn pod_security(
-        &self,
-        namespace: &str,
-        spec: &Value,
-        context: &WriteContext,
-    ) -> Result<Option<String>, Status> {
-        let Some(found) = self.find_namespace(namespace).await? else {
-            return Ok(None);
-        };
-        let refusal = pod_security::refusal(|key| found["metadata"]["labels"][key].as_str(), spec);
-        if refusal.is_none() {
-            warn_of_pod_security(&found, spec, context);
-        }
-        Ok(refusal)
     }
 
     /// The namespace of an object; a Namespace is in itself.
@@ -215,8 +186,17 @@ impl Registry {
         }
         if part == Part::Object {
             self.check_claim_limits(definition, new).await?;
+            self.check_default_class(definition, new, false).await?;
             let namespace = metadata::text(new, "namespace");
-            self.warn_of_template(definition, namespace, new, context).await?;
+            self.check_template_security(definition, namespace, new, context)
+                .await?;
+            if definition.is(&builtin::NAMESPACE) {
+                self.warn_of_violating_pods(live, new, context).await?;
+            }
+        }
+        if definition.is(&builtin::POD) && pod_security::concerns(part) {
+            self.check_pod_security_of_update(definition, live, new, context)
+                .await?;
         }
         let scales = match part {
             Part::Scale => Some((scale_of(definition, new)?, scale_of(definition, live)?)),
@@ -233,29 +213,31 @@ impl Registry {
     }
 
     /// Runs admission on an object posted to a subresource. Webhooks may change it.
-    pub(crate) async fn admit_posted(
-        &self,
-        definition: &Definition,
+    pub(crate) fn admit_posted<'a>(
+        &'a self,
+        definition: &'a Definition,
         kind: &'static PartKind,
-        object: &mut Value,
-        context: &WriteContext,
-    ) -> Result<(), Status> {
-        let action = Action::post(definition, kind);
-        let may_call_webhooks = self.may_call_webhooks(definition, context);
-        if may_call_webhooks {
-            Box::pin(self.mutate_posted(action, object, context)).await?;
-        }
-        self.check_policies(AdmissionRequest {
-            action,
-            object: Some(object),
-            old: None,
-            context,
+        object: &'a mut Value,
+        context: &'a WriteContext,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let action = Action::post(definition, kind);
+            let may_call_webhooks = self.may_call_webhooks(definition, context);
+            if may_call_webhooks {
+                self.mutate_posted(action, object, context).await?;
+            }
+            self.check_policies(AdmissionRequest {
+                action,
+                object: Some(object),
+                old: None,
+                context,
+            })
+            .await?;
+            match may_call_webhooks {
+                true => self.ask_about_posted(action, object, context).await,
+                false => Ok(()),
+            }
         })
-        .await?;
-        match may_call_webhooks {
-            true => Box::pin(self.ask_about_posted(action, object, context)).await,
-            false => Ok(()),
-        }
     }
 
     /// Runs admission plugins on a delete.
@@ -287,12 +269,5 @@ impl Registry {
             field: "metadata.namespace".to_owned(),
         };
         Err(Status::forbidden(&definition.group_resource(), name, why).with_cause(cause))
-    }
-}
-
-fn warn_of_pod_security(namespace: &Value, spec: &Value, context: &WriteContext) {
-    let label = |key: &str| namespace["metadata"]["labels"][key].as_str();
-    if let Some(warning) = pod_security::warning(label, spec) {
-        context.warnings.add(warning);
     }
 }

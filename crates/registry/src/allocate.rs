@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::MutexGuard;
@@ -163,8 +164,8 @@ impl Allocations {
             let batch = self.feed.read().map_err(Status::internal_error)?;
             let (is_empty, revision) = (batch.changes.is_empty(), batch.revision);
             for change in batch.changes {
-                let read = |bytes: &Bytes| StoredObject {
-                    bytes: bytes.clone(),
+                let read = |value: &watchkeeper_storage::Value| StoredObject {
+                    bytes: value.bytes(),
                     revision: None,
                 };
                 if let Some((previous, _)) = &change.previous {
@@ -232,31 +233,33 @@ impl Allocating<'_> {
     }
 
     /// Sets free values in a service.
-    async fn pick(
-        &self,
-        definition: &Arc<Definition>,
-        service: &mut Value,
-        picking: &Picking<'_>,
-    ) -> Result<(), Status> {
-        self.follow_services(definition).await?;
-        let known = self.allocator.known.lock();
-        let nothing = Taken::default();
-        let taken = Others {
-            all: known.as_ref().map_or(&nothing, |followed| &followed.taken),
-            own: picking.own.map(Taken::of).unwrap_or_default(),
-        };
-        check_families(definition, service)?;
-        check_address(definition, service, &taken)?;
-        allocate_address(service, || match picking.dry_run {
-            true => Some(network_address()),
-            false => free_address(&taken),
-        });
-        match wants_ports(service, picking.kind) {
-            true if picking.dry_run => set_dry_run_ports(service),
-            true => allocate_ports(definition, service, &taken)?,
-            false => {}
-        }
-        Ok(())
+    fn pick<'a>(
+        &'a self,
+        definition: &'a Arc<Definition>,
+        service: &'a mut Value,
+        picking: &'a Picking<'a>,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            self.follow_services(definition).await?;
+            let known = self.allocator.known.lock();
+            let nothing = Taken::default();
+            let taken = Others {
+                all: known.as_ref().map_or(&nothing, |followed| &followed.taken),
+                own: picking.own.map(Taken::of).unwrap_or_default(),
+            };
+            check_families(definition, service)?;
+            check_address(definition, service, &taken)?;
+            allocate_address(service, || match picking.dry_run {
+                true => Some(network_address()),
+                false => free_address(&taken),
+            });
+            match wants_ports(service, picking.kind) {
+                true if picking.dry_run => set_dry_run_ports(service),
+                true => allocate_ports(definition, service, &taken)?,
+                false => {}
+            }
+            Ok(())
+        })
     }
 
     /// Claims the picked values; false if another server has a claim on one, or stored it before the claim.
@@ -319,7 +322,7 @@ impl Allocating<'_> {
             .reader
             .list(definition, "", &ListOptions::default())
             .await?
-            .items
+            .objects()
         {
             taken.add(&service.to_value(definition)?);
         }

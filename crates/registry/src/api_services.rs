@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use futures_util::future::{select_all, try_join_all};
 use serde_json::{Value, json};
-use watchkeeper_kinds::{Kind, Part, builtin};
+use watchkeeper_kinds::{Condition, Kind, Part, builtin};
 use watchkeeper_meta::{DeleteOptions, Status};
 use watchkeeper_storage::{Feed, ReadError};
 
@@ -74,7 +74,7 @@ impl Registration {
     fn object(&self) -> Value {
         json!({
             "apiVersion": "apiregistration.k8s.io/v1",
-            "kind": "APIService",
+            "kind": builtin::API_SERVICE.name,
             "metadata": {"name": self.name(), "labels": {AUTOMANAGED: self.label()}},
             "spec": self.spec(),
         })
@@ -217,31 +217,21 @@ impl Registry {
         reason: &str,
         message: &str,
     ) -> Result<(), Status> {
-        let status = if is_available { "True" } else { "False" };
-        let is_said = |condition: &Value| {
-            condition["status"] == status && condition["reason"] == reason && condition["message"] == message
+        let condition = Condition {
+            kind: "Available",
+            status: if is_available { "True" } else { "False" },
+            reason,
+            message,
         };
-        if available_condition(found).is_some_and(is_said) {
+        if available_condition(found).is_some_and(|known| condition.equals(known)) {
             return Ok(());
         }
         let now = timestamp(self.clock().now());
         let propose = |live: &Live| {
             let mut object = live.value.clone();
-            if object["metadata"]["uid"] != found["metadata"]["uid"] || object["spec"] != found["spec"] {
-                return Ok(object);
+            if object["metadata"]["uid"] == found["metadata"]["uid"] && object["spec"] == found["spec"] {
+                object["status"] = condition.added_to(&object["status"], &now);
             }
-            let before = available_condition(&object).filter(|before| before["status"] == status);
-            let since = before.map_or_else(|| json!(now), |before| before["lastTransitionTime"].clone());
-            let condition = json!({
-                "type": "Available", "status": status, "lastTransitionTime": since,
-                "reason": reason, "message": message,
-            });
-            let others = object["status"]["conditions"]
-                .as_array()
-                .cloned()
-                .unwrap_or_default();
-            let others = others.into_iter().filter(|it| it["type"] != "Available");
-            object["status"]["conditions"] = others.chain([condition]).collect();
             Ok(object)
         };
         self.change_api_service(metadata::text(found, "name"), Part::Status, propose)

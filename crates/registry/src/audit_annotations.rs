@@ -1,4 +1,4 @@
-//! What admission adds to the audit event of a request.
+//! The annotations that admission adds to the audit event of a request.
 
 use std::collections::BTreeMap;
 

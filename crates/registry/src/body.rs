@@ -15,7 +15,7 @@ use watchkeeper_wire::schema::{Schema, TypeId};
 use watchkeeper_wire::tree_size::{TREE_LIMIT, is_large_json};
 use watchkeeper_wire::yaml::{self, YamlErrorKind};
 
-use self::custom::{Refusal, check_identity};
+use self::custom::{IdentityError, check_identity};
 use crate::context::WriteContext;
 use crate::definition::Definition;
 
@@ -124,8 +124,8 @@ impl Body<'_> {
                 _ => raw.value.to_string(),
             };
             check_identity(definition, &raw.value, &shown).map_err(|refusal| match refusal {
-                Refusal::Unrecognized(why) => unrecognized(why),
-                Refusal::Status(status) => status,
+                IdentityError::Unrecognized(why) => unrecognized(why),
+                IdentityError::Status(status) => status,
             })?;
         }
         object_of(self, definition, raw, context)

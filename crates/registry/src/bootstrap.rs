@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use futures_util::future::{try_join, try_join_all, try_join4};
 use serde_json::{Value, json};
 use watchkeeper_kinds::{
-    Kind, Part, builtin, suggested_flow_schemas, suggested_priority_levels, system_classes,
+    Condition, Kind, Part, builtin, suggested_flow_schemas, suggested_priority_levels, system_classes,
 };
 use watchkeeper_meta::{DeleteOptions, Status};
 
@@ -167,11 +167,13 @@ impl Registry {
     async fn mark_service_cidr_ready(&self) -> Result<(), Status> {
         let definition = self.builtin(&builtin::SERVICE_CIDR)?;
         let context = WriteContext::by_server(CIDR_MANAGER);
-        let condition = json!({
-            "type": "Ready", "status": "True", "reason": "",
-            "message": "Kubernetes default Service CIDR is ready",
-            "lastTransitionTime": timestamp(self.clock().now()),
-        });
+        let condition = Condition {
+            kind: "Ready",
+            status: "True",
+            reason: "",
+            message: "Kubernetes default Service CIDR is ready",
+        };
+        let condition = condition.following(None, &timestamp(self.clock().now()));
         let value = json!({
             "apiVersion": definition.api_version, "kind": definition.resource.kind,
             "metadata": {"name": KUBERNETES}, "status": {"conditions": [condition]},

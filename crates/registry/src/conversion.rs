@@ -13,6 +13,7 @@ pub(crate) mod ledger;
 
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use watchkeeper_kinds::names;
 use watchkeeper_meta::validation::{annotations, labels};
@@ -33,64 +34,70 @@ const MAX_OBJECTS: usize = 100;
 const MAX_BYTES: usize = 1 << 20;
 impl Reader {
     /// Converts stored objects to the version that a definition serves.
-    pub(crate) async fn in_served_version(
-        &self,
-        definition: &Definition,
+    pub(crate) fn in_served_version<'a>(
+        &'a self,
+        definition: &'a Definition,
         mut objects: Vec<StoredObject>,
-    ) -> Result<Vec<StoredObject>, Status> {
-        if definition.converter.is_none() {
-            return Ok(objects);
-        }
-        let mut places = Vec::new();
-        let mut values = Vec::new();
-        for (place, object) in objects.iter().enumerate() {
-            let header = json::header(&object.bytes).map_err(Status::internal_error)?;
-            if header.api_version != definition.api_version {
-                places.push(place);
-                values.push(serde_json::from_slice(&object.bytes).map_err(Status::internal_error)?);
+    ) -> BoxFuture<'a, Result<Vec<StoredObject>, Status>> {
+        Box::pin(async move {
+            if definition.converter.is_none() {
+                return Ok(objects);
             }
-        }
-        let converted = self.convert(definition, values, &definition.api_version).await?;
-        for (place, converted) in places.into_iter().zip(converted) {
-            let bytes = serde_json::to_vec(&converted).map_err(Status::internal_error)?;
-            objects[place].bytes = bytes.into();
-        }
-        Ok(objects)
+            let mut places = Vec::new();
+            let mut values = Vec::new();
+            for (place, object) in objects.iter().enumerate() {
+                let header = json::header(&object.bytes).map_err(Status::internal_error)?;
+                if header.api_version != definition.api_version {
+                    places.push(place);
+                    values.push(serde_json::from_slice(&object.bytes).map_err(Status::internal_error)?);
+                }
+            }
+            let converted = self.convert(definition, values, &definition.api_version).await?;
+            for (place, converted) in places.into_iter().zip(converted) {
+                let bytes = serde_json::to_vec(&converted).map_err(Status::internal_error)?;
+                objects[place].bytes = bytes.into();
+            }
+            Ok(objects)
+        })
     }
 
     /// Like [`Reader::in_served_version`], for one object.
-    pub(crate) async fn one_in_served_version(
-        &self,
-        definition: &Definition,
+    pub(crate) fn one_in_served_version<'a>(
+        &'a self,
+        definition: &'a Definition,
         object: StoredObject,
-    ) -> Result<StoredObject, Status> {
-        if definition.converter.is_none() {
-            return Ok(object);
-        }
-        let mut converted = self.in_served_version(definition, vec![object]).await?;
-        converted
-            .pop()
-            .ok_or_else(|| Status::internal_error("no object was converted"))
+    ) -> BoxFuture<'a, Result<StoredObject, Status>> {
+        Box::pin(async move {
+            if definition.converter.is_none() {
+                return Ok(object);
+            }
+            let mut converted = self.in_served_version(definition, vec![object]).await?;
+            converted
+                .pop()
+                .ok_or_else(|| Status::internal_error("no object was converted"))
+        })
     }
 
     /// Converts objects to the wanted version, in order.
-    pub(crate) async fn convert(
-        &self,
-        definition: &Definition,
+    pub(crate) fn convert<'a>(
+        &'a self,
+        definition: &'a Definition,
         objects: Vec<Value>,
-        wanted: &str,
-    ) -> Result<Vec<Value>, Status> {
-        let Some(converter) = &definition.converter else {
-            return Ok(objects);
-        };
-        let mut converted = Vec::with_capacity(objects.len());
-        let mut left = &objects[..];
-        while !left.is_empty() {
-            let (batch, rest) = left.split_at(batch_len(left));
-            converted.extend(self.convert_batch(converter, batch, wanted).await?);
-            left = rest;
-        }
-        Ok(converted)
+        wanted: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
+        Box::pin(async move {
+            let Some(converter) = &definition.converter else {
+                return Ok(objects);
+            };
+            let mut converted = Vec::with_capacity(objects.len());
+            let mut left = &objects[..];
+            while !left.is_empty() {
+                let (batch, rest) = left.split_at(batch_len(left));
+                converted.extend(self.convert_batch(converter, batch, wanted).await?);
+                left = rest;
+            }
+            Ok(converted)
+        })
     }
 
     async fn convert_batch(

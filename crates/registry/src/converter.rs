@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::webhook_client::WebhookClient;
+use crate::webhook_client::{Review, WebhookClient};
 
 pub(crate) const KIND: &str = "ConversionReview";
 const SUCCESS: &str = "Success";
@@ -14,15 +14,6 @@ pub(crate) struct Converter {
     pub(crate) client: WebhookClient,
     /// The version of the review to send; `None` if the webhook supports no known one.
     pub(crate) api_version: Option<&'static str>,
-}
-
-/// A response.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Review {
-    api_version: String,
-    kind: String,
-    response: Option<Response>,
 }
 
 #[derive(Default, Deserialize)]
@@ -57,15 +48,12 @@ impl Converter {
 
     /// The objects of a response, or the error.
     pub(crate) fn answer(&self, uid: &str, body: &[u8]) -> Result<Vec<Value>, String> {
-        let review: Review = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+        let review: Review<Response> = serde_json::from_slice(body).map_err(|error| error.to_string())?;
         let wanted = self.api_version.unwrap_or_default();
         // For v1beta1, Kubernetes does not compare type and uid.
         let is_strict = !wanted.ends_with("beta1");
-        if is_strict && (review.api_version != wanted || review.kind != KIND) {
-            let (found, kind) = (review.api_version, review.kind);
-            return Err(format!(
-                "expected webhook response of {wanted}, Kind={KIND}, got {found}, Kind={kind}"
-            ));
+        if is_strict {
+            review.check_type(wanted, KIND)?;
         }
         let response = review.response.ok_or("no response provided")?;
         if is_strict && response.uid != uid {

@@ -10,4 +10,4 @@ mod names;
 mod settle;
 
 pub(crate) use self::follow::{definition_feed, follow_definitions};
-pub(crate) use self::settle::{FINALIZER, Settling, with_condition};
+pub(crate) use self::settle::Settling;

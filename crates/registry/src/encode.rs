@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use watchkeeper_kinds::{builtin, claim_templates};
+use watchkeeper_kinds::Completion;
 use watchkeeper_meta::{Status, WatchEventKind};
-use watchkeeper_storage::Revision;
+use watchkeeper_storage::{KeyValue, Revision};
 use watchkeeper_wire::Encoding;
 use watchkeeper_wire::protobuf::frame::{self, WatchFrame};
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_body, encode_message};
@@ -145,8 +145,7 @@ struct Sent<'d> {
     kind: &'d str,
     list_kind: &'d str,
     view: View,
-    /// True if the objects contain typed volume claims.
-    holds_claims: bool,
+    completion: Option<Completion>,
 }
 
 impl<'d> Sent<'d> {
@@ -159,7 +158,7 @@ impl<'d> Sent<'d> {
                 kind: &definition.resource.kind,
                 list_kind: &definition.list_kind,
                 view,
-                holds_claims: definition.is(&builtin::STATEFUL_SET),
+                completion: definition.kind.completion,
             },
             View::Metadata => Self {
                 schema: Schema::builtin(),
@@ -170,7 +169,7 @@ impl<'d> Sent<'d> {
                 kind: "PartialObjectMetadata",
                 list_kind: "PartialObjectMetadataList",
                 view,
-                holds_claims: false,
+                completion: None,
             },
         }
     }
@@ -196,8 +195,8 @@ impl<'d> Sent<'d> {
     fn write_message(&self, message: Message<'_>, out: &mut Vec<u8>) -> Result<(), Status> {
         let start = out.len();
         message.write_json(out).map_err(Status::internal_error)?;
-        if self.holds_claims {
-            claim_templates::name_in_json(out, start);
+        if let Some(completion) = self.completion {
+            (completion.json)(out, start);
         }
         Ok(())
     }
@@ -294,12 +293,12 @@ fn expected_len(length: usize, encoding: Encoding) -> usize {
 }
 
 /// The estimated length of a piece that starts with these objects.
-fn expected_piece_len<'o>(objects: impl Iterator<Item = &'o StoredObject>, encoding: Encoding) -> usize {
+fn expected_piece_len<'i>(items: impl Iterator<Item = &'i KeyValue>, encoding: Encoding) -> usize {
     let mut length = NAMES;
-    for object in objects {
+    for item in items {
         // The object that fills it may be the next one.
         let is_full = length >= PIECE_BYTES;
-        length += expected_len(object.bytes.len(), encoding);
+        length += expected_len(item.value.len(), encoding);
         if is_full {
             break;
         }

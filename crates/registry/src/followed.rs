@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::Mutex;
 use watchkeeper_kinds::Kind;
@@ -23,19 +24,19 @@ impl<T> Default for Followed<T> {
 }
 
 impl<T> Followed<T> {
-    /// The current value. `read` computes it and returns the feeds of its inputs.
-    pub(crate) async fn get<R>(&self, read: impl FnOnce() -> R) -> Result<Arc<T>, Status>
-    where
-        R: Future<Output = Result<(T, Vec<Feed>), Status>>,
-    {
+    /// The current value. `read` computes it and returns the feeds of its inputs; boxed, because it is rare, and every
+    /// request would reserve space for it.
+    pub(crate) async fn get<'a>(
+        &self,
+        read: impl FnOnce() -> BoxFuture<'a, Result<(T, Vec<Feed>), Status>>,
+    ) -> Result<Arc<T>, Status> {
         let mut cached = self.0.lock().await;
         if let Some((made, feeds)) = cached.as_mut()
             && feeds.iter_mut().all(is_unchanged)
         {
             return Ok(made.clone());
         }
-        // Boxed: it is rare, and every request would reserve space for it.
-        let (made, feeds) = Box::pin(read()).await?;
+        let (made, feeds) = read().await?;
         let made = Arc::new(made);
         *cached = Some((made.clone(), feeds));
         Ok(made)
@@ -55,7 +56,7 @@ impl Reader {
 
     pub(crate) async fn all_values(&self, definition: &Definition) -> Result<Vec<Value>, Status> {
         let list = self.list(definition, "", &ListOptions::default()).await?;
-        list.items.iter().map(|item| item.to_value(definition)).collect()
+        list.objects().map(|object| object.to_value(definition)).collect()
     }
 }
 

@@ -3,11 +3,14 @@
 //! Takes an object as it was served; returns its key and its bytes. Nothing is validated or defaulted: the other
 //! cluster did that.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::json;
 use watchkeeper_meta::{GroupVersionResource, Resource, Status};
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_wire::schema::resources;
+use watchkeeper_wire::{Encoding, Object, ObjectOptions, WireError};
 
 use crate::catalog::builtin_definition;
 use crate::definition::Definition;
@@ -32,6 +35,9 @@ pub enum ImportError {
     /// The object does not match the schema of its kind.
     #[error("{0} cannot be stored")]
     Encoding(String, #[source] Box<Status>),
+    /// The object cannot be decoded.
+    #[error("an object that cannot be read")]
+    Unreadable(#[from] WireError),
 }
 
 /// The key under which an object of a resource is stored.
@@ -52,31 +58,43 @@ pub fn prefix_of(resource: &Resource) -> Result<String, ImportError> {
 }
 
 /// Converts an object of another cluster to its stored form.
-pub fn stored_form(resource: &Resource, mut object: Value) -> Result<Imported, ImportError> {
-    let (namespace, name) = (
-        metadata::text(&object, "namespace").to_owned(),
-        metadata::text(&object, "name").to_owned(),
-    );
-    let key = key_of(resource, &namespace, &name)?;
-    let failed = |status| ImportError::Encoding(format!("{} {name:?}", resource.kind), Box::new(status));
-    let value = match definition_of(resource)? {
+pub fn stored_form(resource: &Resource, object: &Object) -> Result<Imported, ImportError> {
+    let key = key_of(resource, object.namespace(), object.name())?;
+    let definition = definition_of(resource)?;
+    let mut value = match definition {
+        Some(_) => without_managed_fields(object)?.to_value()?,
+        None => object.to_value()?,
+    };
+    value["kind"] = json!(object.kind());
+    value["apiVersion"] = json!(object.api_version());
+    let value = match definition {
         Some(definition) => {
-            let managers = Managers::of(&object).unwrap_or_default();
-            metadata::take_managed_fields(&mut object);
-            StoredObject::encode(definition, &object, &managers).map_err(failed)?
+            let failed = |status| {
+                ImportError::Encoding(format!("{} {:?}", resource.kind, object.name()), Box::new(status))
+            };
+            StoredObject::encode(definition, &value, &managers(object)?).map_err(failed)?
         }
         None => {
-            metadata::of(&mut object).remove("resourceVersion");
-            object.to_string().into()
+            metadata::of(&mut value).remove("resourceVersion");
+            value.to_string().into()
         }
     };
     Ok(Imported { key, value })
 }
 
-/// True for the key of a definition of a custom kind.
-pub(crate) fn is_definition(key: &str) -> bool {
-    let named = GroupVersionResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
-    builtin_definition(&named).is_some_and(|definition| key.starts_with(&definition.prefix("")))
+/// Managed fields are half of many an object and stay text, so they are not read with the rest.
+fn without_managed_fields(object: &Object) -> Result<Object, WireError> {
+    let (encoding, kind) = (object.encoding(), object.group_version_kind());
+    Object::from_item(encoding, object.bytes(), kind, &ObjectOptions::default())
+}
+
+/// The managers of an object; none if they are invalid.
+fn managers(object: &Object) -> Result<Managers, WireError> {
+    let json = match object.encoding() {
+        Encoding::Json => Cow::Borrowed(object.bytes()),
+        Encoding::Protobuf => object.to_json()?,
+    };
+    Ok(Managers::of_json(&json).unwrap_or_default())
 }
 
 /// The definition of a built-in resource; `None` for a custom one.

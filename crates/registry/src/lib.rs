@@ -36,9 +36,6 @@
 //! - validation of vendor volume sources beyond their required fields; of the fields of Windows pods; pod certificate
 //!   requests;
 //! - derived attributes of devices;
-//! - of pod security: probe hosts, older versions of a level, annotations of the audit event;
-//! - merging of a list or map that is directly inside another list or map of a custom kind: it is replaced as a
-//!   whole;
 //! - the parameter `drop=metadata.managedFields` of `Accept`: Kubernetes has it behind a feature gate that is off by
 //!   default and newer than 1.37. It is ignored, as in Kubernetes without the gate;
 //! - alpha kinds, which are not served.
@@ -76,6 +73,7 @@ mod reader;
 mod registry;
 mod selection;
 mod service_address;
+mod shared_part;
 mod subresources;
 mod table;
 mod values;
@@ -97,10 +95,11 @@ pub use feature_gates::{FeatureGateError, FeatureGates};
 pub use import::{ImportError, Imported, key_of, prefix_of, stored_form};
 pub use list::List;
 pub use object::StoredObject;
-pub use rbac::{Action, Decision, Rule, Rules};
+pub use rbac::{Attributes, Decision, Rule, Rules};
 pub use reader::Reader;
 pub use registry::{Registry, RegistryOptions};
 pub use service_address::NoAddress;
+pub use shared_part::shared_part;
 pub use subresources::TokenIssuer;
 pub use table::{IncludeObject, TablePrinter, partial, scale_table};
 pub use watch::{Event, Watch, WatchItem};

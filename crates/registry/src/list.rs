@@ -20,8 +20,8 @@ const MAX_RESTARTS: usize = 8;
 /// A page of a list, or all of it if no limit was requested.
 #[derive(Clone, Debug, Default)]
 pub struct List {
-    /// The objects, in the order of their keys.
-    pub items: Vec<StoredObject>,
+    /// The objects as the store has them, in the order of their keys. See [`objects`](Self::objects).
+    pub items: Vec<KeyValue>,
     /// The revision that every page of this list shows.
     pub revision: Revision,
     /// The token of the next page, if there is one.
@@ -73,7 +73,8 @@ impl Reader {
         at: ReadAt,
     ) -> Result<Option<StoredObject>, Status> {
         let found = self.store().get(&definition.key(namespace, name), at).await;
-        Ok(found.map_err(Status::internal_error)?.map(StoredObject::from))
+        let found = found.map_err(Status::internal_error)?;
+        Ok(found.as_ref().map(StoredObject::from))
     }
 
     async fn find_at(
@@ -86,9 +87,7 @@ impl Reader {
         match self.find_stored(definition, namespace, name, at).await? {
             // Boxed: few reads need a webhook.
             Some(found) if definition.converter.is_some() => {
-                Box::pin(self.one_in_served_version(definition, found))
-                    .await
-                    .map(Some)
+                self.one_in_served_version(definition, found).await.map(Some)
             }
             found => Ok(found),
         }
@@ -103,13 +102,7 @@ impl Reader {
     ) -> BoxFuture<'a, Result<List, Status>> {
         Box::pin(async move {
             let state = ListState::of(options)?;
-            let selection = Selection::new(
-                self,
-                definition,
-                &options.label_selector,
-                &options.field_selector,
-                options.shard_selector.as_deref(),
-            )?;
+            let selection = Selection::checked(self, definition, options)?;
             if let Some(revision) = state.awaited() {
                 read_version::reached(self.store(), revision).await?;
             }
@@ -182,18 +175,14 @@ impl Reader {
             let mut items = range.items;
             if definition.converter.is_some() {
                 // Boxed: few lists need a webhook.
-                Box::pin(self.serve_items(definition, &mut items)).await?;
+                self.serve_items(definition, &mut items).await?;
             }
             for (index, item) in items.into_iter().enumerate() {
-                let key = item.key;
-                let object = StoredObject {
-                    bytes: item.value,
-                    revision: Some(item.mod_revision),
-                };
-                if !selection.matches(definition, &object)? {
+                if !selection.is_everything() && !selection.matches(definition, &StoredObject::from(&item))? {
                     continue;
                 }
-                list.items.push(object);
+                let key = item.key.clone();
+                list.items.push(item);
                 if list.items.len() == wanted {
                     let left = range.remaining + found - index - 1;
                     list.end_at(&key[prefix.len()..], left, selection);
@@ -208,17 +197,29 @@ impl Reader {
     }
 
     /// Converts items to the version that a definition serves.
-    async fn serve_items(&self, definition: &Definition, items: &mut [KeyValue]) -> Result<(), Status> {
-        let stored = items.iter().cloned().map(StoredObject::from).collect();
-        let served = self.in_served_version(definition, stored).await?;
-        for (item, served) in items.iter_mut().zip(served) {
-            item.value = served.bytes;
-        }
-        Ok(())
+    fn serve_items<'a>(
+        &'a self,
+        definition: &'a Definition,
+        items: &'a mut [KeyValue],
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let stored = items.iter().map(StoredObject::from).collect();
+            let served = self.in_served_version(definition, stored).await?;
+            for (item, served) in items.iter_mut().zip(served) {
+                item.value = served.bytes.into();
+            }
+            Ok(())
+        })
     }
 }
 
 impl List {
+    /// The objects, in the order of their keys. Each is made when it is its turn, so that a long list does not need the
+    /// bytes of all of them at once.
+    pub fn objects(&self) -> impl Iterator<Item = StoredObject> + '_ {
+        self.items.iter().map(StoredObject::from)
+    }
+
     /// Ends a full page; `left` keys follow it, selected or not.
     fn end_at(&mut self, last: &str, left: usize, selection: &Selection) {
         if left > 0 {
@@ -262,13 +263,19 @@ fn expired(error: ReadError, state: &ListState) -> Status {
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::SystemTime;
 
     use bytes::Bytes;
     use futures_util::FutureExt;
-    use watchkeeper_storage::{Store, StoreOptions};
+    use watchkeeper_kinds::builtin;
+    use watchkeeper_storage::{ImportedChange, LateValue, Snapshot, Store, StoreOptions, Value};
+    use watchkeeper_wire::Encoding;
 
     use super::*;
     use crate::Registry;
+    use crate::encode::{self, OutputForm, View};
 
     /// More objects than are read before the task yields.
     const MANY: usize = 20 * FILTER_STEP;
@@ -294,5 +301,53 @@ mod tests {
         store.compact(written).await.unwrap();
         let list = list.await.unwrap();
         assert_eq!((list.items.len(), list.revision), (1, written));
+    }
+
+    /// A stored namespace that counts how often it is made.
+    #[derive(Debug)]
+    struct Counted(Bytes, AtomicUsize);
+
+    impl LateValue for Counted {
+        fn bytes(&self) -> Bytes {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.clone()
+        }
+
+        fn size(&self) -> usize {
+            self.0.len()
+        }
+    }
+
+    /// Otherwise a list would need the memory of all its objects at once.
+    #[tokio::test]
+    async fn late_values_are_made_when_they_are_encoded() {
+        let registry = Registry::open(Store::memory(StoreOptions::default()))
+            .await
+            .unwrap();
+        let namespaces = registry.builtin(&builtin::NAMESPACE).unwrap();
+        let default = registry.find(&namespaces, "", "default").await.unwrap().unwrap();
+        let late = Arc::new(Counted(default.bytes, AtomicUsize::new(0)));
+        let made = || late.1.load(Ordering::Relaxed);
+        let written = Revision::new(2);
+        let change = ImportedChange {
+            revision: written,
+            key: namespaces.key("", "late").into(),
+            value: Some(Value::Late(late.clone())),
+            written_at: SystemTime::now(),
+        };
+        let past = Snapshot::import(written, written, vec![change]);
+        let store = Store::fork(&past, StoreOptions::default());
+        let registry = Registry::open(store).await.unwrap();
+        let options = ListOptions::default();
+        let before = made();
+        let list = registry.list(&namespaces, "", &options).await.unwrap();
+        assert!(list.items.iter().any(|item| item.key.ends_with("/late")));
+        assert_eq!(made(), before);
+        let form = OutputForm {
+            encoding: Encoding::Json,
+            view: View::Whole,
+        };
+        encode::list(&namespaces, list, form).unwrap();
+        assert_eq!(made(), before + 1);
     }
 }

@@ -10,7 +10,6 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use watchkeeper_kinds::{builtin, claim_templates};
 use watchkeeper_meta::{Header, Status};
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_storage::{KeyValue, Revision};
@@ -71,10 +70,10 @@ impl Live {
     }
 }
 
-impl From<KeyValue> for StoredObject {
-    fn from(found: KeyValue) -> Self {
+impl From<&KeyValue> for StoredObject {
+    fn from(found: &KeyValue) -> Self {
         Self {
-            bytes: found.value,
+            bytes: found.value.bytes(),
             revision: Some(found.mod_revision),
         }
     }
@@ -165,8 +164,8 @@ impl StoredObject {
         if let Some(conversion) = definition.conversion {
             value = conversion.to_served(value);
         }
-        if definition.is(&builtin::STATEFUL_SET) {
-            claim_templates::name_in_value(&mut value);
+        if let Some(completion) = definition.kind.completion {
+            (completion.value)(&mut value);
         }
         if let Some(revision) = self.revision {
             value["metadata"]["resourceVersion"] = json!(revision.to_string());

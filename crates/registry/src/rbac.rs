@@ -5,13 +5,14 @@
 //! changed, so a grant applies to the next request. Writers of roles and bindings cannot grant more than they have
 //! ([`grant`]).
 
+mod bindings;
 mod defaults;
 mod grant;
-mod policy;
 mod rule;
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use watchkeeper_kinds::builtin;
 use watchkeeper_meta::Status;
@@ -24,9 +25,9 @@ use crate::reader::Reader;
 use crate::user::MASTERS;
 use crate::{User, metadata};
 
+pub use bindings::Rules;
+use bindings::{Bindings, Stored};
 pub(crate) use defaults::{component_objects, default_objects};
-pub use policy::Rules;
-use policy::{Policy, Stored};
 pub use rule::Rule;
 
 /// The group of roles and bindings.
@@ -34,7 +35,7 @@ pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// An action of a user.
 #[derive(Clone, Copy, Debug)]
-pub enum Action<'a> {
+pub enum Attributes<'a> {
     /// An action on a resource; unused fields are empty.
     Resource {
         /// `get`, `list`, `impersonate`…
@@ -77,15 +78,15 @@ impl Decision {
 
 /// The compiled rules.
 #[derive(Debug, Default)]
-pub(crate) struct RbacCache(Followed<Policy>);
+pub(crate) struct RbacCache(Followed<Bindings>);
 
 /// The rules at one moment, for decisions without awaiting.
 #[derive(Clone, Debug)]
-pub(crate) struct Grants(Arc<Policy>);
+pub(crate) struct Grants(Arc<Bindings>);
 
 impl Grants {
     /// Decides whether a user may perform an action.
-    pub(crate) fn decide(&self, user: &User, action: Action<'_>) -> Decision {
+    pub(crate) fn decide(&self, user: &User, action: Attributes<'_>) -> Decision {
         match user.is_in(MASTERS) {
             true => Decision::Allowed(String::new()),
             false => self.0.decide(user, action),
@@ -106,16 +107,16 @@ impl<'r> Authorizer<'r> {
     }
 
     /// Decides whether a user may perform an action.
-    pub(crate) async fn may(&self, user: &User, action: Action<'_>) -> Result<Decision, Status> {
+    pub(crate) async fn may(&self, user: &User, action: Attributes<'_>) -> Result<Decision, Status> {
         if user.is_in(MASTERS) {
             return Ok(Decision::Allowed(String::new()));
         }
-        Ok(self.policy().await?.decide(user, action))
+        Ok(self.bindings().await?.decide(user, action))
     }
 
     /// The current rules, for several decisions.
     pub(crate) async fn grants(&self) -> Result<Grants, Status> {
-        self.policy().await.map(Grants)
+        self.bindings().await.map(Grants)
     }
 
     /// Rejects a PUT or apply that would create an object, if the user has no permission to create.
@@ -129,7 +130,7 @@ impl<'r> Authorizer<'r> {
             return Ok(());
         };
         let name = metadata::text(object, "name");
-        let create = Action::Resource {
+        let create = Attributes::Resource {
             verb: "create",
             group: &definition.resource.group,
             resource: &definition.resource.plural,
@@ -145,28 +146,30 @@ impl<'r> Authorizer<'r> {
 
     /// All rules of a user in a namespace.
     pub(crate) async fn rules_of(&self, user: &User, namespace: &str) -> Result<Rules, Status> {
-        Ok(self.policy().await?.rules_of(user, namespace))
+        Ok(self.bindings().await?.rules_of(user, namespace))
     }
 
     /// The current rules.
-    async fn policy(&self) -> Result<Arc<Policy>, Status> {
-        self.cache.0.get(|| self.read_policy()).await
+    async fn bindings(&self) -> Result<Arc<Bindings>, Status> {
+        self.cache.0.get(|| self.read_bindings()).await
     }
 
-    async fn read_policy(&self) -> Result<(Policy, Vec<Feed>), Status> {
-        let (roles, a) = self.reader.followed_values(&builtin::ROLE).await?;
-        let (cluster_roles, b) = self.reader.followed_values(&builtin::CLUSTER_ROLE).await?;
-        let (role_bindings, c) = self.reader.followed_values(&builtin::ROLE_BINDING).await?;
-        let (cluster_role_bindings, d) = self
-            .reader
-            .followed_values(&builtin::CLUSTER_ROLE_BINDING)
-            .await?;
-        let policy = Policy::read(&Stored {
-            roles: &roles,
-            cluster_roles: &cluster_roles,
-            role_bindings: &role_bindings,
-            cluster_role_bindings: &cluster_role_bindings,
-        });
-        Ok((policy, vec![a, b, c, d]))
+    fn read_bindings<'a>(&'a self) -> BoxFuture<'a, Result<(Bindings, Vec<Feed>), Status>> {
+        Box::pin(async move {
+            let (roles, a) = self.reader.followed_values(&builtin::ROLE).await?;
+            let (cluster_roles, b) = self.reader.followed_values(&builtin::CLUSTER_ROLE).await?;
+            let (role_bindings, c) = self.reader.followed_values(&builtin::ROLE_BINDING).await?;
+            let (cluster_role_bindings, d) = self
+                .reader
+                .followed_values(&builtin::CLUSTER_ROLE_BINDING)
+                .await?;
+            let bindings = Bindings::read(&Stored {
+                roles: &roles,
+                cluster_roles: &cluster_roles,
+                role_bindings: &role_bindings,
+                cluster_role_bindings: &cluster_role_bindings,
+            });
+            Ok((bindings, vec![a, b, c, d]))
+        })
     }
 }

@@ -107,7 +107,7 @@ impl Reader {
         self.0.catalog.builtin(kind)
     }
 
-    /// How many objects there are of each resource: `pods`, `deployments.apps`. Versions of one resource are counted once.
+    /// The number of objects of each resource: `pods`, `deployments.apps`. Versions of one resource are counted once.
     pub async fn object_counts(&self) -> Result<Vec<(String, u64)>, Status> {
         let mut counts = BTreeMap::new();
         for definition in self.0.catalog.all() {

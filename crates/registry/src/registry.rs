@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
-use watchkeeper_kinds::User;
+use watchkeeper_kinds::{User, builtin};
 use watchkeeper_meta::{Collect, FieldErrors, Status};
 use watchkeeper_storage::{ImportedChange, Revision, Snapshot, Store, WriteError};
 
@@ -16,9 +16,8 @@ use crate::allocate::Allocator;
 use crate::custom::{Settling, definition_feed, follow_definitions};
 use crate::definition::Definition;
 use crate::feature_gates::FeatureGates;
-use crate::import::is_definition;
 use crate::metrics::Metrics;
-use crate::rbac::{Action, Authorizer, Decision, RbacCache, Rules};
+use crate::rbac::{Attributes, Authorizer, Decision, RbacCache, Rules};
 use crate::reader::Reader;
 use crate::webhook_client::WebhookTransport;
 
@@ -141,7 +140,9 @@ impl Registry {
     /// Imports further changes of another cluster's history at their own revisions. Fails with [`WriteError::Past`]
     /// after the first write to this registry, which starts a history of its own.
     pub async fn import(&self, changes: Vec<ImportedChange>) -> Result<Revision, WriteError> {
-        let defines = changes.iter().any(|change| is_definition(&change.key));
+        let definitions = self.builtin(&builtin::CUSTOM_RESOURCE_DEFINITION);
+        let prefix = definitions.map(|definitions| definitions.prefix(""));
+        let defines = prefix.is_ok_and(|prefix| changes.iter().any(|it| it.key.starts_with(&*prefix)));
         let revision = self.store().import(changes).await?;
         self.inner.imported.fetch_max(revision.get(), Ordering::AcqRel);
         self.note_admission_configuration();
@@ -224,7 +225,7 @@ impl Registry {
     }
 
     /// Decides whether a user may perform an action.
-    pub async fn may(&self, user: &User, action: Action<'_>) -> Result<Decision, Status> {
+    pub async fn may(&self, user: &User, action: Attributes<'_>) -> Result<Decision, Status> {
         self.authorizer().may(user, action).await
     }
 

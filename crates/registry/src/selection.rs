@@ -1,12 +1,40 @@
 //! The objects a request selects: by namespace, labels, fields and shard.
 
-use watchkeeper_meta::{FieldSelector, LabelSelector, ShardSelector, Status};
+use watchkeeper_meta::{FieldSelector, LabelSelector, ListOptions, ShardSelector, Status, WatchOptions};
 
 use crate::definition::Definition;
 use crate::object::StoredObject;
 use crate::reader::Reader;
 
-/// The selectors of a request. The namespace is a storage prefix and needs no check.
+/// The selectors of a request, as stated.
+#[derive(Clone, Copy)]
+pub(crate) struct Selectors<'a> {
+    labels: &'a LabelSelector,
+    fields: &'a FieldSelector,
+    shard: Option<&'a str>,
+}
+
+impl<'a> From<&'a ListOptions> for Selectors<'a> {
+    fn from(options: &'a ListOptions) -> Self {
+        Self {
+            labels: &options.label_selector,
+            fields: &options.field_selector,
+            shard: options.shard_selector.as_deref(),
+        }
+    }
+}
+
+impl<'a> From<&'a WatchOptions> for Selectors<'a> {
+    fn from(options: &'a WatchOptions) -> Self {
+        Self {
+            labels: &options.label_selector,
+            fields: &options.field_selector,
+            shard: options.shard_selector.as_deref(),
+        }
+    }
+}
+
+/// The checked selectors of a request. The namespace is a storage prefix and needs no check.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     labels: LabelSelector,
@@ -16,17 +44,16 @@ pub(crate) struct Selection {
 
 impl Selection {
     /// Checks the selectors against the resource, and that of a shard against its grammar.
-    pub(crate) fn new(
+    pub(crate) fn checked<'a>(
         reader: &Reader,
         definition: &Definition,
-        labels: &LabelSelector,
-        fields: &FieldSelector,
-        shard: Option<&str>,
+        selectors: impl Into<Selectors<'a>>,
     ) -> Result<Self, Status> {
+        let selectors = selectors.into();
         Ok(Self {
-            labels: labels.clone(),
-            fields: definition.check_fields(fields.clone())?,
-            shard: parse_shard(reader, shard)?,
+            labels: selectors.labels.clone(),
+            fields: definition.check_fields(selectors.fields.clone())?,
+            shard: parse_shard(reader, selectors.shard)?,
         })
     }
 

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use watchkeeper_kinds::builtin;
 use watchkeeper_meta::{LabelSelector, ListOptions, Status};
@@ -68,29 +69,31 @@ impl Reader {
     }
 
     /// All addresses for a service's port, in order and never empty, or the reason there are none.
-    pub async fn service_addresses(
-        &self,
-        namespace: &str,
-        name: &str,
+    pub fn service_addresses<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
         port: u16,
-    ) -> Result<Result<Vec<String>, NoAddress>, Status> {
-        let services = self.builtin(&builtin::SERVICE)?;
-        let Some(service) = self.find(&services, namespace, name).await? else {
-            let name = name.to_owned();
-            return Ok(Err(NoAddress::NoService { name }));
-        };
-        let spec = &service.to_value(&services)?["spec"];
-        if spec["type"] == "ExternalName" {
-            let host = spec["externalName"].as_str().unwrap_or_default();
-            return Ok(Ok(vec![format!("{host}:{port}")]));
-        }
-        let mut ports = spec["ports"].as_array().into_iter().flatten();
-        let Some(found) = ports.find(|it| it["port"] == port) else {
-            let name = name.to_owned();
-            return Ok(Err(NoAddress::NoPort { name, port }));
-        };
-        let port_name = found["name"].as_str().unwrap_or_default();
-        self.ready_endpoints(namespace, name, port_name).await
+    ) -> BoxFuture<'a, Result<Result<Vec<String>, NoAddress>, Status>> {
+        Box::pin(async move {
+            let services = self.builtin(&builtin::SERVICE)?;
+            let Some(service) = self.find(&services, namespace, name).await? else {
+                let name = name.to_owned();
+                return Ok(Err(NoAddress::NoService { name }));
+            };
+            let spec = &service.to_value(&services)?["spec"];
+            if spec["type"] == "ExternalName" {
+                let host = spec["externalName"].as_str().unwrap_or_default();
+                return Ok(Ok(vec![format!("{host}:{port}")]));
+            }
+            let mut ports = spec["ports"].as_array().into_iter().flatten();
+            let Some(found) = ports.find(|it| it["port"] == port) else {
+                let name = name.to_owned();
+                return Ok(Err(NoAddress::NoPort { name, port }));
+            };
+            let port_name = found["name"].as_str().unwrap_or_default();
+            self.ready_endpoints(namespace, name, port_name).await
+        })
     }
 
     /// The addresses of a service's ready endpoints, with the port of this name.
@@ -107,12 +110,12 @@ impl Reader {
             ..ListOptions::default()
         };
         let name = name.to_owned();
-        let found = self.list(&slices, namespace, &options).await?.items;
-        if found.is_empty() {
+        let found = self.list(&slices, namespace, &options).await?;
+        if found.items.is_empty() {
             return Ok(Err(NoAddress::NoSlices { name }));
         }
         let mut ready = Vec::new();
-        for slice in found {
+        for slice in found.objects() {
             ready.extend(addresses(&slice.to_value(&slices)?, port_name));
         }
         ready.sort();

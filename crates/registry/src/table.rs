@@ -85,9 +85,9 @@ impl TablePrinter<'_> {
 
     fn rows(&self, list: &List) -> Result<Vec<Row>, Status> {
         let Some(order) = self.definition.kind.row_order else {
-            return list.items.iter().map(|item| self.row(item)).collect();
+            return list.objects().map(|object| self.row(&object)).collect();
         };
-        let objects = list.items.iter().map(|item| item.to_value(self.definition));
+        let objects = list.objects().map(|object| object.to_value(self.definition));
         let mut objects = objects.collect::<Result<Vec<Value>, Status>>()?;
         objects.sort_by_key(order);
         Ok(objects.into_iter().map(|object| self.row_of(object)).collect())

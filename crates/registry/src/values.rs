@@ -1,5 +1,5 @@
-//! All objects of a kind as values, for whoever acts upon every change of any of them. A change costs the reading of what
-//! changed, and a look at the versions of the others.
+//! All objects of a kind as values, for code that reacts to every change of any of them. After a change only the
+//! changed objects are read; of the others, only versions are compared.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl Values {
         Ok(changes)
     }
 
-    /// What is new among these, and what is not among them any more. Both sides are in the order of keys.
+    /// The new items, and the keys of known ones that are missing. Both sides are in the order of keys.
     fn compare<'i>(&self, items: &'i [KeyValue]) -> (Vec<&'i KeyValue>, Vec<Key>) {
         let (mut new, mut gone) = (Vec::new(), Vec::new());
         let mut known = self.by_key.iter().peekable();
@@ -108,7 +108,7 @@ impl Values {
 
 impl StoredValue {
     fn read(item: &KeyValue, definition: &Definition) -> Result<Self, Status> {
-        let value = StoredObject::from(item.clone()).to_value(definition)?;
+        let value = StoredObject::from(item).to_value(definition)?;
         Ok(Self {
             value: Arc::new(value),
             created: item.create_revision,

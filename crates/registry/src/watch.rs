@@ -10,17 +10,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, Sleep};
 use watchkeeper_meta::{Status, WatchEventKind, WatchOptions};
-use watchkeeper_storage::{Change, Revision, Signal};
+use watchkeeper_storage::{Change, KeyValue, Revision, Signal, Value};
 
 use crate::definition::Definition;
 use crate::object::StoredObject;
 use crate::read_version::{self, ListState};
 use crate::reader::Reader;
 use crate::selection::Selection;
-use crate::watch_cache::{CacheReader, CachedChange, Form, TooOld};
+use crate::watch_cache::{CacheReader, CachedChange, Form, MAX_BATCH, TooOld};
 
 /// The interval of bookmarks: a minute, as in Kubernetes.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
@@ -46,8 +47,10 @@ pub struct Watch {
     is_retired: Option<Receiver<bool>>,
     /// Everything up to this revision was delivered.
     position: Revision,
+    /// The history had no more than was fetched. It has, unless the signal has changed since.
+    has_all: bool,
     /// Initial objects, not yet delivered.
-    initial: VecDeque<StoredObject>,
+    initial: VecDeque<KeyValue>,
     /// Changes from the history, not yet delivered.
     ready: VecDeque<Arc<CachedChange>>,
     /// The state of webhook conversion.
@@ -137,20 +140,15 @@ impl Reader {
         namespace: &str,
         options: &WatchOptions,
     ) -> Result<Watch, Status> {
-        let selection = Selection::new(
-            self,
-            definition,
-            &options.label_selector,
-            &options.field_selector,
-            options.shard_selector.as_deref(),
-        )?;
+        let selection = Selection::checked(self, definition, options)?;
         let version = read_version::parse(&options.resource_version).map_err(Status::unclassified)?;
         let starts_fresh = version == Revision::ZERO;
         let cache = self.watch_cache(definition)?;
         let now = Instant::now();
         let timeout = match options.timeout_seconds {
-            Some(seconds) if seconds > 0 => Duration::from_secs(seconds).min(MAX_TIMEOUT),
-            _ => DEFAULT_TIMEOUT.mul_f64(1.0 + fastrand::f64()),
+            // Zero is what a negative one becomes: the watch ends at once.
+            Some(seconds) => Duration::from_secs(seconds).min(MAX_TIMEOUT),
+            None => DEFAULT_TIMEOUT.mul_f64(1.0 + fastrand::f64()),
         };
         let deadline = now + timeout;
         let mut watch = Watch {
@@ -163,6 +161,7 @@ impl Reader {
                 .as_ref()
                 .map(|lifetime| lifetime.is_retired.subscribe()),
             position: version,
+            has_all: false,
             initial: VecDeque::new(),
             ready: VecDeque::new(),
             converting: definition.converter.as_ref().map(|_| Converting {
@@ -198,23 +197,25 @@ impl Reader {
     }
 
     /// Adds the initial events: one for every object.
-    async fn begin_with_objects(
-        &self,
-        watch: &mut Watch,
-        namespace: &str,
+    fn begin_with_objects<'a>(
+        &'a self,
+        watch: &'a mut Watch,
+        namespace: &'a str,
         not_older_than: Revision,
-    ) -> Result<(), Status> {
-        read_version::reached(self.store(), not_older_than).await?;
-        let (definition, selection) = (&watch.definition, &watch.selection);
-        let list = self
-            .page(definition, namespace, selection, ListState::Latest, None)
-            .await?;
-        watch.initial = list.items.into();
-        watch.position = list.revision;
-        if let Some(bookmarks) = &mut watch.bookmarks {
-            bookmarks.last = list.revision;
-        }
-        Ok(())
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            read_version::reached(self.store(), not_older_than).await?;
+            let (definition, selection) = (&watch.definition, &watch.selection);
+            let list = self
+                .page(definition, namespace, selection, ListState::Latest, None)
+                .await?;
+            watch.initial = list.items.into();
+            watch.position = list.revision;
+            if let Some(bookmarks) = &mut watch.bookmarks {
+                bookmarks.last = list.revision;
+            }
+            Ok(())
+        })
     }
 }
 
@@ -236,8 +237,14 @@ impl Watch {
             }
             // Read before the history, so that the last events of a removed kind are delivered.
             let is_last_look = self.is_retired.as_ref().is_some_and(|it| *it.borrow());
-            if self.is_quiet() && (is_last_look || !self.wait().await) {
-                self.state = State::Ended;
+            // A quiet watch looks once per change, not again after it has delivered it.
+            let is_quiet = (self.has_all && !is_last_look && !self.signal.has_changed()) || self.is_quiet();
+            if is_quiet {
+                // Waiting resets the signal.
+                self.has_all = false;
+                if is_last_look || !self.wait().await {
+                    self.state = State::Ended;
+                }
             }
         }
     }
@@ -250,11 +257,10 @@ impl Watch {
                 State::Failing(status) => return Some(WatchItem::Error(status)),
                 State::Open => self.state = State::Open,
             }
-            if let Some(object) = self.initial.pop_front() {
-                let kind = WatchEventKind::Added;
+            if let Some(item) = self.initial.pop_front() {
                 return Some(WatchItem::Event(Event {
-                    kind,
-                    object,
+                    kind: WatchEventKind::Added,
+                    object: StoredObject::from(&item),
                     change: None,
                 }));
             }
@@ -292,6 +298,7 @@ impl Watch {
         self.signal.reset();
         match self.cache.after(self.position) {
             Ok((changes, seen)) => {
+                self.has_all = changes.len() < MAX_BATCH;
                 self.ready.extend(changes);
                 self.position = seen;
                 self.ready.is_empty()
@@ -310,7 +317,7 @@ impl Watch {
     }
 
     /// The resource, and the initial objects that are not yet delivered.
-    pub(crate) fn definition_and_initial(&mut self) -> (&Definition, &mut VecDeque<StoredObject>) {
+    pub(crate) fn definition_and_initial(&mut self) -> (&Definition, &mut VecDeque<KeyValue>) {
         (&self.definition, &mut self.initial)
     }
 
@@ -437,12 +444,12 @@ impl Watch {
 type States = (Option<StoredObject>, Option<StoredObject>);
 
 fn states(change: &Change) -> States {
-    let with_version = |bytes: &Bytes| StoredObject {
-        bytes: bytes.clone(),
+    let with_version = |value: &Value| StoredObject {
+        bytes: value.bytes(),
         revision: Some(change.revision),
     };
     (
-        change.previous.as_ref().map(|(bytes, _)| with_version(bytes)),
+        change.previous.as_ref().map(|(value, _)| with_version(value)),
         change.value.as_ref().map(with_version),
     )
 }

@@ -22,7 +22,7 @@ use watchkeeper_storage::{Change, Feed, ReadError, Revision, Signal, Store};
 pub(crate) const MAX_CHANGES: usize = 100_000;
 
 /// The limit on changes returned at once.
-const MAX_BATCH: usize = 256;
+pub(crate) const MAX_BATCH: usize = 256;
 
 /// The number of newest changes whose encoded forms are kept. Watches usually are within this distance; others
 /// encode for themselves.

@@ -1,4 +1,4 @@
-//! The `clientConfig` of a webhook: its address and the certificate authorities it is verified with.
+//! The `clientConfig` of a webhook, its address and certificate authorities, and the envelope of its answers.
 
 mod transport;
 
@@ -6,12 +6,45 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
 use serde_json::Value;
 
 pub use self::transport::{WebhookCall, WebhookTransport};
 
 /// The default port of a webhook's service.
 const HTTPS: u16 = 443;
+
+/// The answer of a webhook, around its response: an `AdmissionReview` or a `ConversionReview`.
+#[derive(Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Review<R> {
+    api_version: String,
+    kind: String,
+    pub(crate) response: Option<R>,
+}
+
+impl<R> Default for Review<R> {
+    fn default() -> Self {
+        Self {
+            api_version: String::new(),
+            kind: String::new(),
+            response: None,
+        }
+    }
+}
+
+impl<R> Review<R> {
+    /// Fails with Kubernetes' text unless the answer has the type of the request.
+    pub(crate) fn check_type(&self, api_version: &str, kind: &str) -> Result<(), String> {
+        match self.api_version == api_version && self.kind == kind {
+            true => Ok(()),
+            false => Err(format!(
+                "expected webhook response of {api_version}, Kind={kind}, got {}, Kind={}",
+                self.api_version, self.kind
+            )),
+        }
+    }
+}
 
 /// A webhook as its `clientConfig` describes it.
 #[derive(Debug)]

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
-use watchkeeper_kinds::{Part, builtin};
+use watchkeeper_kinds::Part;
 use watchkeeper_meta::Status;
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_storage::ReadAt;
@@ -51,6 +51,7 @@ pub(crate) use self::draft::{Draft, Managed, Proposal};
 pub(crate) use self::guard::Guard;
 pub(crate) use self::patch::{check_shape, patched};
 pub use self::update::Written;
+pub(crate) use self::update::check_stored_identity;
 
 /// The object, or the part of it, that is written.
 #[derive(Clone, Copy)]
@@ -149,7 +150,10 @@ impl<'r> Write<'r> {
         let definition = self.definition.clone();
         self.guard.release_locks();
         // Boxed: few writes need a webhook.
-        let served = Box::pin(self.registry.one_in_served_version(&definition, stored.clone())).await?;
+        let served = self
+            .registry
+            .one_in_served_version(&definition, stored.clone())
+            .await?;
         self.guard.retake(&definition).await?;
         Ok(served)
     }
@@ -180,7 +184,7 @@ impl<'r> Write<'r> {
         managers.write_to(&mut whole);
         self.guard.release_locks();
         let wanted = &custom.stored_api_version;
-        let converted = Box::pin(self.registry.convert(&definition, vec![whole], wanted)).await?;
+        let converted = self.registry.convert(&definition, vec![whole], wanted).await?;
         self.guard.retake(&definition).await?;
         let converted = converted.into_iter().next().unwrap_or_default();
         object::custom::encode_whole(&definition, custom, converted)
@@ -216,6 +220,7 @@ impl<'r> Write<'r> {
             // Validating admission sees only valid objects.
             self.check(&draft).await?;
             self.definition.warn(
+                self.part,
                 &draft.object,
                 draft.live.map(|live| &live.value),
                 &self.context.warnings,
@@ -226,9 +231,9 @@ impl<'r> Write<'r> {
 
     /// Performs the immediate consequences of a stored state.
     async fn follow(&self, before: Option<&Value>, after: Option<&Value>) {
-        if self.definition.is(&builtin::SERVICE) && !self.context.dry_run {
+        if self.definition.kind.allocates_addresses && !self.context.dry_run {
             // Boxed: other writes need no space for it.
-            Box::pin(self.registry.follow_service(before, after)).await;
+            self.registry.follow_service(before, after).await;
         }
     }
 
@@ -238,7 +243,7 @@ impl<'r> Write<'r> {
         self.guard.release().await?;
         match flow_schemas::are_affected_by(&self.definition) && !self.context.dry_run {
             // Boxed: rare and large.
-            true => Box::pin(self.registry.settle_flow_schemas()).await,
+            true => self.registry.settle_flow_schemas().await,
             false => Ok(()),
         }
     }

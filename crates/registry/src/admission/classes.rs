@@ -79,7 +79,7 @@ impl Registry {
         };
         let classes = self.builtin(classified.classes)?;
         let mut defaults = Vec::new();
-        for class in self.list(&classes, "", &ListOptions::default()).await?.items {
+        for class in self.list(&classes, "", &ListOptions::default()).await?.objects() {
             let class = class.to_value(&classes)?;
             if classified.is_default(&class) {
                 let text = |field: &str| metadata::text(&class, field).to_owned();

@@ -3,6 +3,7 @@
 //!
 //! Defaults are set before validation; the limits are checked afterwards. Not implemented: updates of existing pods.
 
+use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use watchkeeper_kinds::{builtin, metadata, pod_total};
 use watchkeeper_meta::{ListOptions, Status};
@@ -17,19 +18,21 @@ const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 const CONTAINERS: [(&str, &str); 2] = [("containers", "container"), ("initContainers", "init container")];
 
 /// The type of the limits of claims.
-const CLAIM: &str = "PersistentVolumeClaim";
+const CLAIM: &str = builtin::PERSISTENT_VOLUME_CLAIM.name;
 
 impl Registry {
     /// The limits of all LimitRanges of a namespace.
-    pub(super) async fn limits(&self, namespace: &str) -> Result<Vec<Value>, Status> {
-        let definition = self.builtin(&builtin::LIMIT_RANGE)?;
-        let ranges = self.list(&definition, namespace, &ListOptions::default()).await?;
-        let mut limits = Vec::new();
-        for range in &ranges.items {
-            let range = range.to_value(&definition)?;
-            limits.extend(range["spec"]["limits"].as_array().into_iter().flatten().cloned());
-        }
-        Ok(limits)
+    pub(super) fn limits<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
+        Box::pin(async move {
+            let definition = self.builtin(&builtin::LIMIT_RANGE)?;
+            let ranges = self.list(&definition, namespace, &ListOptions::default()).await?;
+            let mut limits = Vec::new();
+            for range in ranges.objects() {
+                let range = range.to_value(&definition)?;
+                limits.extend(range["spec"]["limits"].as_array().into_iter().flatten().cloned());
+            }
+            Ok(limits)
+        })
     }
 }
 

@@ -9,8 +9,8 @@ use super::request::{Action, AdmissionRequest};
 #[derive(Debug)]
 pub(super) struct Matching {
     /// `None` matches every resource.
-    rules: Option<Vec<Rule>>,
-    excluded: Vec<Rule>,
+    rules: Option<Vec<ResourceRule>>,
+    excluded: Vec<ResourceRule>,
     namespaces: LabelSelector,
     objects: LabelSelector,
     /// `matchPolicy: Equivalent`: a rule matches all versions of a resource.
@@ -18,7 +18,7 @@ pub(super) struct Matching {
 }
 
 #[derive(Debug)]
-struct Rule {
+struct ResourceRule {
     operations: Vec<String>,
     groups: Vec<String>,
     versions: Vec<String>,
@@ -40,7 +40,7 @@ impl Matching {
         Self::read(webhook, Some(rules(webhook, "rules")))
     }
 
-    fn read(matching: &Value, rules: Option<Vec<Rule>>) -> Self {
+    fn read(matching: &Value, rules: Option<Vec<ResourceRule>>) -> Self {
         let selector = |name: &str| match &matching[name] {
             Value::Null => LabelSelector::default(),
             selector => LabelSelector::from_json(selector).unwrap_or_default(),
@@ -62,7 +62,7 @@ impl Matching {
     /// True if a rule matches the resource and the operation in any version; selectors are not checked.
     pub(super) fn may_match(&self, write: &AdmissionRequest<'_>) -> bool {
         let (action, name) = (&write.action, write.requested_name());
-        let any = |rules: &[Rule]| {
+        let any = |rules: &[ResourceRule]| {
             let mut rules = rules.iter();
             rules.any(|rule| {
                 rule.is_about(action, &action.definition.resource, self.is_equivalent) && rule.names(name)
@@ -96,12 +96,12 @@ impl Matching {
     }
 }
 
-fn rules(matching: &Value, name: &str) -> Vec<Rule> {
+fn rules(matching: &Value, name: &str) -> Vec<ResourceRule> {
     let list = matching[name].as_array().into_iter().flatten();
-    list.map(Rule::read).collect()
+    list.map(ResourceRule::read).collect()
 }
 
-impl Rule {
+impl ResourceRule {
     fn read(rule: &Value) -> Self {
         let texts = |name: &str| -> Vec<String> {
             let list = rule[name].as_array().into_iter().flatten();

@@ -12,6 +12,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use watchkeeper_kinds::Part;
 use watchkeeper_meta::Status;
@@ -129,97 +130,106 @@ struct Mutators {
 
 impl Write<'_> {
     /// Runs mutating policies and webhooks on a new object.
-    pub(crate) async fn mutate_new(&mut self, draft: &mut Draft<'_>) -> Result<(), Status> {
-        let (registry, context) = (self.registry, self.context);
-        let (definition, guard) = (&self.definition, &mut self.guard);
-        let asked = Asked {
-            action: Action::create(definition),
-            new: None,
-            old: None,
-            deletion: None,
-            context,
-        };
-        let mutators = registry.mutators().await?;
-        let mut rounds = Rounds::default();
-        let mut state = Mutated::of(draft);
-        if registry
-            .mutate_once(guard, asked, &mutators, &mut state, &mut rounds)
-            .await?
-        {
-            let before = state.object.clone();
-            registry
-                .admit_create(definition, self.namespace, state.object, context)
-                .await?;
-            if *state.object != before {
-                rounds.note_change();
-            }
-            rounds.is_second = true;
-            registry
+    pub(crate) fn mutate_new<'a, 'd>(
+        &'a mut self,
+        draft: &'a mut Draft<'d>,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let (registry, context) = (self.registry, self.context);
+            let (definition, guard) = (&self.definition, &mut self.guard);
+            let asked = Asked {
+                action: Action::create(definition),
+                new: None,
+                old: None,
+                deletion: None,
+                context,
+            };
+            let mutators = registry.mutators().await?;
+            let mut rounds = Rounds::default();
+            let mut state = Mutated::of(draft);
+            if registry
                 .mutate_once(guard, asked, &mutators, &mut state, &mut rounds)
-                .await?;
-        }
-        metadata::match_namespace(definition, state.object, self.namespace)
+                .await?
+            {
+                let before = state.object.clone();
+                registry
+                    .admit_create(definition, self.namespace, state.object, context)
+                    .await?;
+                if *state.object != before {
+                    rounds.note_change();
+                }
+                rounds.is_second = true;
+                registry
+                    .mutate_once(guard, asked, &mutators, &mut state, &mut rounds)
+                    .await?;
+            }
+            metadata::match_namespace(definition, state.object, self.namespace)
+        })
     }
 
     /// Runs mutating policies and webhooks on a changed object; returns true if they changed it.
-    pub(crate) async fn mutate_changed(
-        &mut self,
-        live: &Live,
-        draft: &mut Draft<'_>,
-    ) -> Result<bool, Status> {
-        let (registry, definition) = (self.registry, &self.definition);
-        let asked = Asked {
-            action: Action::update(definition, self.part),
-            new: None,
-            old: Some((&live.value, &live.managers)),
-            deletion: None,
-            context: self.context,
-        };
-        if self.part != Part::Scale {
-            let mut state = Mutated::of(draft);
-            return registry.mutate_twice(&mut self.guard, asked, &mut state).await;
-        }
-        let mut nobody = Managers::new();
-        let old = scale_of(definition, &live.value)?;
-        let asked = Asked {
-            old: Some((&old, &Managers::new())),
-            ..asked
-        };
-        let mut scale = scale_of(definition, &draft.object)?;
-        let mut state = Mutated {
-            object: &mut scale,
-            managers: &mut nobody,
-        };
-        let is_changed = registry.mutate_twice(&mut self.guard, asked, &mut state).await?;
-        if is_changed {
-            set_replicas(definition, &mut draft.object, scale["spec"]["replicas"].clone());
-        }
-        Ok(is_changed)
+    pub(crate) fn mutate_changed<'a, 'd>(
+        &'a mut self,
+        live: &'a Live,
+        draft: &'a mut Draft<'d>,
+    ) -> BoxFuture<'a, Result<bool, Status>> {
+        Box::pin(async move {
+            let (registry, definition) = (self.registry, &self.definition);
+            let asked = Asked {
+                action: Action::update(definition, self.part),
+                new: None,
+                old: Some((&live.value, &live.managers)),
+                deletion: None,
+                context: self.context,
+            };
+            if self.part != Part::Scale {
+                let mut state = Mutated::of(draft);
+                return registry.mutate_twice(&mut self.guard, asked, &mut state).await;
+            }
+            let mut nobody = Managers::new();
+            let old = scale_of(definition, &live.value)?;
+            let asked = Asked {
+                old: Some((&old, &Managers::new())),
+                ..asked
+            };
+            let mut scale = scale_of(definition, &draft.object)?;
+            let mut state = Mutated {
+                object: &mut scale,
+                managers: &mut nobody,
+            };
+            let is_changed = registry.mutate_twice(&mut self.guard, asked, &mut state).await?;
+            if is_changed {
+                set_replicas(definition, &mut draft.object, scale["spec"]["replicas"].clone());
+            }
+            Ok(is_changed)
+        })
     }
 }
 
 impl Registry {
     /// Runs mutating policies and webhooks on an object posted to a subresource.
-    pub(super) async fn mutate_posted(
-        &self,
-        action: Action<'_>,
-        object: &mut Value,
-        context: &WriteContext,
-    ) -> Result<(), Status> {
-        let asked = Asked {
-            action,
-            new: None,
-            old: None,
-            deletion: None,
-            context,
-        };
-        let (mut guard, mut nobody) = (Guard::nothing(self), Managers::new());
-        let mut state = Mutated {
-            object,
-            managers: &mut nobody,
-        };
-        self.mutate_twice(&mut guard, asked, &mut state).await?;
-        Ok(())
+    pub(super) fn mutate_posted<'a>(
+        &'a self,
+        action: Action<'a>,
+        object: &'a mut Value,
+        context: &'a WriteContext,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let asked = Asked {
+                action,
+                new: None,
+                old: None,
+                deletion: None,
+                context,
+            };
+            let (mut guard, mut nobody) = (Guard::nothing(self), Managers::new());
+            let mut state = Mutated {
+                object,
+                managers: &mut nobody,
+            };
+            self.mutate_twice(&mut guard, asked, &mut state).await?;
+            Ok(())
+        })
     }
 
     async fn mutators(&self) -> Result<Mutators, Status> {
@@ -249,25 +259,29 @@ impl Registry {
     }
 
     /// Runs one round: policies, then webhooks. Returns true if the object changed.
-    async fn mutate_once(
-        &self,
-        guard: &mut Guard<'_>,
-        asked: Asked<'_>,
-        mutators: &Mutators,
-        state: &mut Mutated<'_>,
-        rounds: &mut Rounds,
-    ) -> Result<bool, Status> {
-        let operation = asked.action.operation.name();
-        let mut laps = self.durations().laps(Step::Admit, operation);
-        let mut is_changed = false;
-        if !mutators.policies.is_empty() {
-            // Boxed: few writes match a mutating policy.
-            let mutated = Box::pin(self.mutate_by_policies(asked, &mutators.policies, state, rounds)).await;
-            is_changed = laps.plugin("MutatingAdmissionPolicy", mutated)?;
-        }
-        let mutated = self
-            .mutate_by_webhooks(guard, asked, &mutators.webhooks, state, rounds)
-            .await;
-        Ok(laps.plugin("MutatingAdmissionWebhook", mutated)? || is_changed)
+    fn mutate_once<'a, 'g, 'm>(
+        &'a self,
+        guard: &'a mut Guard<'g>,
+        asked: Asked<'a>,
+        mutators: &'a Mutators,
+        state: &'a mut Mutated<'m>,
+        rounds: &'a mut Rounds,
+    ) -> BoxFuture<'a, Result<bool, Status>> {
+        Box::pin(async move {
+            let operation = asked.action.operation.name();
+            let mut laps = self.durations().laps(Step::Admit, operation);
+            let mut is_changed = false;
+            if !mutators.policies.is_empty() {
+                // Boxed: few writes match a mutating policy.
+                let mutated = self
+                    .mutate_by_policies(asked, &mutators.policies, state, rounds)
+                    .await;
+                is_changed = laps.plugin("MutatingAdmissionPolicy", mutated)?;
+            }
+            let mutated = self
+                .mutate_by_webhooks(guard, asked, &mutators.webhooks, state, rounds)
+                .await;
+            Ok(laps.plugin("MutatingAdmissionWebhook", mutated)? || is_changed)
+        })
     }
 }

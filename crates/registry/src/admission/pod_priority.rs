@@ -60,6 +60,29 @@ impl Registry {
         Ok(())
     }
 
+    /// Refuses a second class that is the default.
+    pub(super) async fn check_default_class(
+        &self,
+        definition: &Definition,
+        class: &Value,
+        is_new: bool,
+    ) -> Result<(), Status> {
+        if !definition.is(&builtin::PRIORITY_CLASS) || class["globalDefault"] != true {
+            return Ok(());
+        }
+        let name = metadata::text(class, "name");
+        match self.default_priority_class().await? {
+            Some(default) if is_new || metadata::text(&default, "name") != name => {
+                let default = metadata::text(&default, "name");
+                let why = format!(
+                    "PriorityClass {default} is already marked as default. Only one default can exist"
+                );
+                Err(Status::forbidden(&definition.group_resource(), name, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
     async fn priority_class(&self, name: &str) -> Result<Option<Value>, Status> {
         let definition = self.builtin(&builtin::PRIORITY_CLASS)?;
         let found = self.find(&definition, "", name).await?;
@@ -70,7 +93,11 @@ impl Registry {
     async fn default_priority_class(&self) -> Result<Option<Value>, Status> {
         let definition = self.builtin(&builtin::PRIORITY_CLASS)?;
         let mut lowest: Option<Value> = None;
-        for class in self.list(&definition, "", &ListOptions::default()).await?.items {
+        for class in self
+            .list(&definition, "", &ListOptions::default())
+            .await?
+            .objects()
+        {
             let class = class.to_value(&definition)?;
             let is_lower = lowest
                 .as_ref()

@@ -19,6 +19,7 @@ mod policy;
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::Value;
 use watchkeeper_kinds::{Kind, builtin};
@@ -66,6 +67,9 @@ struct Binding {
     parameters: Value,
 }
 
+/// The bound policies, and the feeds that report when they must be read again.
+type Read = (Vec<Bound>, Vec<Feed>);
+
 impl Registry {
     /// Rejects a write that an active policy denies.
     pub(crate) async fn check_policies(&self, write: AdmissionRequest<'_>) -> Result<(), Status> {
@@ -78,63 +82,65 @@ impl Registry {
         }
         let operation = write.action.operation.name();
         let mut laps = self.durations().laps(Step::Validate, operation);
-        // Boxed: few writes need it.
-        laps.plugin(
-            "ValidatingAdmissionPolicy",
-            Box::pin(self.enforce(&bound, write)).await,
-        )
+        laps.plugin("ValidatingAdmissionPolicy", self.enforce(&bound, write).await)
     }
 
-    async fn enforce(&self, bound: &[Bound], write: AdmissionRequest<'_>) -> Result<(), Status> {
-        let about: Vec<&Bound> = bound
-            .iter()
-            .filter(|bound| bound.policy.matching.may_match(&write))
-            .collect();
-        if about.is_empty() {
-            return Ok(());
-        }
-        let home = self.namespace_of(&write).await?;
-        let namespace = metadata::text(write.shown(), "namespace");
-        let described = write.described(write.action.definition);
-        let authorizer = self.authorizer_for(&write).await?;
-        let mut answer = Ok(());
-        for Bound { policy, binding } in about {
-            let is_meant = policy.matching.matches(&write, home.as_ref())
-                && binding
-                    .matching
-                    .as_ref()
-                    .is_none_or(|matching| matching.matches(&write, home.as_ref()));
-            if !is_meant {
-                continue;
+    fn enforce<'a>(
+        &'a self,
+        bound: &'a [Bound],
+        write: AdmissionRequest<'a>,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let about: Vec<&Bound> = bound
+                .iter()
+                .filter(|bound| bound.policy.matching.may_match(&write))
+                .collect();
+            if about.is_empty() {
+                return Ok(());
             }
-            let input = |parameters| Input {
-                object: write.object,
-                old: write.old,
-                namespace: home.as_ref().filter(|_| !write.is_of_namespace()),
-                request: &described,
-                parameters,
-                authorizer: &authorizer,
-            };
-            let mut notes = Notes::default();
-            let denials = match self.parameters(policy, &binding.parameters, namespace).await? {
-                Ok(None) => policy.evaluate(&input(None), &mut notes),
-                Ok(Some(found)) => {
-                    let each = found.iter();
-                    each.flat_map(|parameters| policy.evaluate(&input(Some(parameters)), &mut notes))
-                        .collect()
+            let home = self.namespace_of(&write).await?;
+            let namespace = metadata::text(write.shown(), "namespace");
+            let described = write.described(write.action.definition);
+            let authorizer = self.authorizer_for(&write).await?;
+            let mut answer = Ok(());
+            for Bound { policy, binding } in about {
+                let is_meant = policy.matching.matches(&write, home.as_ref())
+                    && binding
+                        .matching
+                        .as_ref()
+                        .is_none_or(|matching| matching.matches(&write, home.as_ref()));
+                if !is_meant {
+                    continue;
                 }
-                Err(why) => policy.on_error(why),
-            };
-            for (key, values) in notes.0 {
-                write
-                    .context
-                    .annotate(|| format!("{}/{key}", policy.name), || values.join(", "));
+                let input = |parameters| Input {
+                    object: write.object,
+                    old: write.old,
+                    namespace: home.as_ref().filter(|_| !write.is_of_namespace()),
+                    request: &described,
+                    parameters,
+                    authorizer: &authorizer,
+                };
+                let mut notes = Notes::default();
+                let denials = match self.parameters(policy, &binding.parameters, namespace).await? {
+                    Ok(None) => policy.evaluate(&input(None), &mut notes),
+                    Ok(Some(found)) => {
+                        let each = found.iter();
+                        each.flat_map(|parameters| policy.evaluate(&input(Some(parameters)), &mut notes))
+                            .collect()
+                    }
+                    Err(why) => policy.on_error(why),
+                };
+                for (key, values) in notes.0 {
+                    write
+                        .context
+                        .annotate(|| format!("{}/{key}", policy.name), || values.join(", "));
+                }
+                for denial in denials {
+                    answer = answer.and(act(&write, policy, binding, denial));
+                }
             }
-            for denial in denials {
-                answer = answer.and(act(&write, policy, binding, denial));
-            }
-        }
-        answer
+            answer
+        })
     }
 
     /// The active validating policies.
@@ -163,29 +169,31 @@ impl Registry {
         self.admission_policies().mutating.get(read).await
     }
 
-    async fn read_bound_policies(
-        &self,
+    fn read_bound_policies<'a>(
+        &'a self,
         policies: &'static Kind,
         bindings: &'static Kind,
-    ) -> Result<(Vec<Bound>, Vec<Feed>), Status> {
-        let (bindings, feed) = self.followed_values(bindings).await?;
-        let mut feeds = vec![feed];
-        let mut bound = Vec::new();
-        // A policy without a binding is inactive and need not be followed.
-        if !bindings.is_empty() {
-            let (policies, feed) = self.followed_values(policies).await?;
-            feeds.push(feed);
-            let policies: Vec<Arc<Policy>> = policies.iter().map(Policy::compile).map(Arc::new).collect();
-            for binding in &bindings {
-                let wanted = &binding["spec"]["policyName"];
-                let policy = policies.iter().find(|policy| *wanted == *policy.name);
-                bound.extend(policy.map(|policy| Bound {
-                    policy: policy.clone(),
-                    binding: Binding::read(binding),
-                }));
+    ) -> BoxFuture<'a, Result<Read, Status>> {
+        Box::pin(async move {
+            let (bindings, feed) = self.followed_values(bindings).await?;
+            let mut feeds = vec![feed];
+            let mut bound = Vec::new();
+            // A policy without a binding is inactive and need not be followed.
+            if !bindings.is_empty() {
+                let (policies, feed) = self.followed_values(policies).await?;
+                feeds.push(feed);
+                let policies: Vec<Arc<Policy>> = policies.iter().map(Policy::compile).map(Arc::new).collect();
+                for binding in &bindings {
+                    let wanted = &binding["spec"]["policyName"];
+                    let policy = policies.iter().find(|policy| *wanted == *policy.name);
+                    bound.extend(policy.map(|policy| Bound {
+                        policy: policy.clone(),
+                        binding: Binding::read(binding),
+                    }));
+                }
             }
-        }
-        Ok((bound, feeds))
+            Ok((bound, feeds))
+        })
     }
 }
 
@@ -261,7 +269,7 @@ struct ValidationFailure<'a> {
     validation_actions: &'a [String],
 }
 
-/// Tells the audit event of a validation that does not hold. Only the first one is told, as in Kubernetes.
+/// Adds a failed validation to the audit event. Only the first one is added, as in Kubernetes.
 fn audit_failure(write: &AdmissionRequest<'_>, policy: &str, binding: &Binding, denial: &Denial) {
     let failure = ValidationFailure {
         message: &denial.message,

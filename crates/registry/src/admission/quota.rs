@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 use watchkeeper_kinds::quota::{STATED, Usage, amounts, is_about, usage};
-use watchkeeper_kinds::{Part, builtin};
+use watchkeeper_kinds::{Part, builtin, has_pod_resources};
 use watchkeeper_meta::{ListOptions, Status};
 
 use crate::context::WriteContext;
@@ -38,7 +38,7 @@ impl Registry {
         for quota in self
             .list(&quotas, namespace, &ListOptions::default())
             .await?
-            .items
+            .objects()
         {
             let quota = quota.to_value(&quotas)?;
             let bill = bill(definition, &quota, live, object).map_err(refuse)?;
@@ -155,8 +155,12 @@ fn charge(quota: &Value, bill: &Usage) -> Result<Value, String> {
     ))
 }
 
-/// The limited resources that some containers do not request: `cpu for: a,b; memory for: a`.
+/// The limited resources that some containers do not request: `cpu for: a,b; memory for: a`. A pod that states any as a
+/// whole need not state others.
 fn unstated(restricted: &[&String], pod: &Value) -> Option<String> {
+    if has_pod_resources(pod) {
+        return None;
+    }
     let lists = ["containers", "initContainers"].map(|list| pod["spec"][list].as_array());
     let containers: Vec<&Value> = lists.into_iter().flatten().flatten().collect();
     let mut missing = Vec::new();
@@ -261,6 +265,10 @@ mod tests {
             pod(json!({})),
             "failed quota: q: must specify limits.memory for: c; requests.cpu for: c",
         );
+        let mut whole = pod(json!({}));
+        whole["spec"]["resources"] = json!({"requests": {"cpu": "100m"}});
+        let charged = r#"{"limits.memory":"0","requests.cpu":"600m"}"#;
+        check("pods", limits(json!({})), whole, charged);
         check(
             "pods",
             limits(json!({"scopes": ["Terminating"]})),

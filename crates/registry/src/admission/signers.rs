@@ -1,13 +1,14 @@
 //! The certificate admission plugins: approving and signing certificate requests, and attesting for a signer, require
 //! permission on the *signer*, in addition to that on the object.
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
-use watchkeeper_kinds::{Part, builtin, requested_groups};
+use watchkeeper_kinds::{Part, builtin, requested_certificate};
 use watchkeeper_meta::{Status, quote};
 
 use crate::context::WriteContext;
 use crate::definition::Definition;
-use crate::rbac::Action;
+use crate::rbac::Attributes;
 use crate::user::MASTERS;
 use crate::{Registry, User, metadata};
 
@@ -18,28 +19,30 @@ const API_CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
 impl Registry {
     /// Rejects an action for a signer that the user has no permission on.
-    pub(super) async fn check_signer(
-        &self,
-        definition: &Definition,
+    pub(super) fn check_signer<'a>(
+        &'a self,
+        definition: &'a Definition,
         part: Part,
-        live: Option<&Value>,
-        object: &Value,
-        context: &WriteContext,
-    ) -> Result<(), Status> {
-        let (Some(user), GROUP) = (&context.requester, &*definition.resource.group) else {
-            return Ok(());
-        };
-        let signer = live.unwrap_or(object)["spec"]["signerName"].as_str();
-        let signer = signer.unwrap_or_default();
-        let Some(word) = Word::of(definition, part, live, object).filter(|_| !signer.is_empty()) else {
-            return Ok(());
-        };
-        if self.may_act_for_signer(user, word.verb(), signer).await? {
-            return Ok(());
-        }
-        let why = format!("user not permitted to {} {}", word.done(), quote(signer));
-        let name = metadata::text(object, "name");
-        Err(Status::forbidden(&definition.group_resource(), name, why))
+        live: Option<&'a Value>,
+        object: &'a Value,
+        context: &'a WriteContext,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let (Some(user), GROUP) = (&context.requester, &*definition.resource.group) else {
+                return Ok(());
+            };
+            let signer = live.unwrap_or(object)["spec"]["signerName"].as_str();
+            let signer = signer.unwrap_or_default();
+            let Some(word) = Word::of(definition, part, live, object).filter(|_| !signer.is_empty()) else {
+                return Ok(());
+            };
+            if self.may_act_for_signer(user, word.verb(), signer).await? {
+                return Ok(());
+            }
+            let why = format!("user not permitted to {} {}", word.done(), quote(signer));
+            let name = metadata::text(object, "name");
+            Err(Status::forbidden(&definition.group_resource(), name, why))
+        })
     }
 
     /// Refuses a request for a certificate that would make its owner an administrator by its signature alone.
@@ -48,7 +51,7 @@ impl Registry {
         if !definition.is(&builtin::CERTIFICATE_SIGNING_REQUEST) || !is_client {
             return Ok(());
         }
-        let groups = requested_groups(object).unwrap_or_default();
+        let groups = requested_certificate(object).unwrap_or_default().organizations;
         if !groups.iter().any(|group| group == MASTERS) {
             return Ok(());
         }
@@ -61,7 +64,7 @@ impl Registry {
     async fn may_act_for_signer(&self, user: &User, verb: &str, signer: &str) -> Result<bool, Status> {
         let domain = signer.split('/').next().unwrap_or_default();
         for name in [signer, &format!("{domain}/*")] {
-            let speak = Action::Resource {
+            let speak = Attributes::Resource {
                 verb,
                 group: GROUP,
                 resource: "signers",

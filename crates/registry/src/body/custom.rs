@@ -7,34 +7,38 @@ use watchkeeper_meta::{FieldError, FieldPath, GroupKind, Status};
 use crate::definition::Definition;
 
 /// Rejects a body whose `apiVersion` or `kind` is missing or is not the resource's. The caller words
-/// [`Refusal::Unrecognized`].
-pub(crate) fn check_identity(definition: &Definition, value: &Value, shown: &str) -> Result<(), Refusal> {
+/// [`IdentityError::Unrecognized`].
+pub(crate) fn check_identity(
+    definition: &Definition,
+    value: &Value,
+    shown: &str,
+) -> Result<(), IdentityError> {
     let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     let (kind, api_version) = (text("kind"), text("apiVersion"));
     if kind.is_empty() {
-        return Err(Refusal::Unrecognized(format!(
+        return Err(IdentityError::Unrecognized(format!(
             "Object 'Kind' is missing in '{shown}'"
         )));
     }
     if api_version.is_empty() {
-        return Err(Refusal::Unrecognized(format!(
+        return Err(IdentityError::Unrecognized(format!(
             "Object 'apiVersion' is missing in '{shown}'"
         )));
     }
     if api_version != definition.api_version {
-        return Err(Refusal::Status(Status::bad_request(format!(
+        return Err(IdentityError::Status(Status::bad_request(format!(
             "the API version in the data ({api_version}) does not match the expected API version ({})",
             definition.api_version
         ))));
     }
     if kind != definition.resource.kind {
-        return Err(Refusal::Status(wrong_kind(definition, value, kind)));
+        return Err(IdentityError::Status(wrong_kind(definition, value, kind)));
     }
     Ok(())
 }
 
 /// The reason a body is rejected.
-pub(crate) enum Refusal {
+pub(crate) enum IdentityError {
     /// It does not state its type.
     Unrecognized(String),
     /// It states another type.

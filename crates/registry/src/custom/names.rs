@@ -1,7 +1,7 @@
-//! Which names of kinds are granted to which definitions, and who asks for them.
+//! The names of custom kinds: which definition requests each name, and which has it.
 //!
-//! A definition that changes is compared with those that ask for a name it was given or has lost, and with no others: a
-//! cluster with a thousand kinds takes one more for the same price.
+//! A changed definition is compared only with those that request a name it got or lost, so installing a kind costs the
+//! same however many there are.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

@@ -13,9 +13,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::{Value, json};
+use futures_util::future::BoxFuture;
+use serde_json::Value;
 use tokio::sync::watch;
-use watchkeeper_kinds::{Approval, KindVersion, Part, builtin};
+use watchkeeper_kinds::{Approval, Condition, DEFINITION_FINALIZER, KindVersion, Part, builtin};
 use watchkeeper_meta::{DeleteOptions, ListOptions, Status};
 use watchkeeper_storage::{Key, Revision};
 
@@ -26,9 +27,6 @@ use crate::object::Live;
 use crate::values::{StoredValue, ValueChange, Values};
 use crate::write::{DeleteAdmission, Deletion, Managed, Proposal, Target, Write};
 use crate::{Registry, metadata};
-
-/// The finalizer that keeps a definition until its objects are deleted.
-pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The field manager of a definition's status.
 const MANAGER: &str = "kube-apiserver";
@@ -118,9 +116,11 @@ impl Definitions {
 
 impl Registry {
     /// Updates the served kinds to match the stored definitions.
-    pub(crate) async fn settle_custom_kinds(&self) -> Result<(), Status> {
-        let mut known = self.settling().known.lock().await;
-        self.settle(&mut known).await
+    pub(crate) fn settle_custom_kinds<'a>(&'a self) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let mut known = self.settling().known.lock().await;
+            self.settle(&mut known).await
+        })
     }
 
     /// Does the same in the background, unless that is pending already.
@@ -161,49 +161,53 @@ impl Registry {
     }
 
     /// Examines every unsettled definition once; returns true if a change may affect other definitions.
-    async fn settle_once(&self, known: &mut Definitions) -> Result<bool, Status> {
-        let defining = self.builtin(&builtin::CUSTOM_RESOURCE_DEFINITION)?;
-        known.refresh(self, &defining).await?;
-        let mut changed = false;
-        for key in known.unsettled.clone() {
-            let now = timestamp(self.clock().now());
-            let Some((definition, status)) = known.settled_status(&key, self.imported(), &now) else {
-                known.unsettled.remove(&key);
-                continue;
-            };
-            self.write_status(&defining, &definition, status).await?;
+    fn settle_once<'a>(&'a self, known: &'a mut Definitions) -> BoxFuture<'a, Result<bool, Status>> {
+        Box::pin(async move {
+            let defining = self.builtin(&builtin::CUSTOM_RESOURCE_DEFINITION)?;
             known.refresh(self, &defining).await?;
-            changed = true;
-        }
-        self.serve_definitions(known).await;
-        for key in known.terminating.clone() {
-            changed |= self.clean_up(&defining, &key, known).await?;
-        }
-        Ok(changed)
+            let mut changed = false;
+            for key in known.unsettled.clone() {
+                let now = timestamp(self.clock().now());
+                let Some((definition, status)) = known.settled_status(&key, self.imported(), &now) else {
+                    known.unsettled.remove(&key);
+                    continue;
+                };
+                self.write_status(&defining, &definition, status).await?;
+                known.refresh(self, &defining).await?;
+                changed = true;
+            }
+            self.serve_definitions(known).await;
+            for key in known.terminating.clone() {
+                changed |= self.clean_up(&defining, &key, known).await?;
+            }
+            Ok(changed)
+        })
     }
 
     /// Writes the status of a definition, unless it was deleted.
-    async fn write_status(
-        &self,
-        defining: &Arc<Definition>,
-        definition: &Value,
+    fn write_status<'a>(
+        &'a self,
+        defining: &'a Arc<Definition>,
+        definition: &'a Value,
         status: Value,
-    ) -> Result<(), Status> {
-        let propose = |live: &Live| {
-            let mut object = live.value.clone();
-            object["status"] = status.clone();
-            Ok(Proposal {
-                object,
-                managed: Managed::ByChange,
-            })
-        };
-        let (name, context) = (
-            metadata::text(definition, "name"),
-            WriteContext::by_server(MANAGER),
-        );
-        let target = Target::new(defining, "", name, Part::Status);
-        let mut write = Write::unguarded(self, target, &context);
-        ignore_gone(write.change(propose).await.map(drop))
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let propose = |live: &Live| {
+                let mut object = live.value.clone();
+                object["status"] = status.clone();
+                Ok(Proposal {
+                    object,
+                    managed: Managed::ByChange,
+                })
+            };
+            let (name, context) = (
+                metadata::text(definition, "name"),
+                WriteContext::by_server(MANAGER),
+            );
+            let target = Target::new(defining, "", name, Part::Status);
+            let mut write = Write::unguarded(self, target, &context);
+            ignore_gone(write.change(propose).await.map(drop))
+        })
     }
 
     /// Compiles changed definitions and serves the established ones. Watches of versions that are removed or changed
@@ -308,7 +312,7 @@ impl Registry {
             return Ok(false);
         };
         let finalizers = definition["metadata"]["finalizers"].as_array();
-        if !finalizers.is_some_and(|list| list.iter().any(|name| name == FINALIZER)) {
+        if !finalizers.is_some_and(|list| list.iter().any(|name| name == DEFINITION_FINALIZER)) {
             return Ok(false);
         }
         let name = metadata::text(definition, "name");
@@ -321,14 +325,13 @@ impl Registry {
         if let Some(served) = served {
             let left = self.delete_all(&served).await?;
             if left > 0 {
-                let status = with_condition(
-                    &definition["status"],
-                    "Terminating",
-                    "True",
-                    "InstanceDeletionInProgress",
-                    "CustomResource deletion is in progress",
-                    &timestamp(self.clock().now()),
-                );
+                let condition = Condition {
+                    kind: "Terminating",
+                    status: "True",
+                    reason: "InstanceDeletionInProgress",
+                    message: "CustomResource deletion is in progress",
+                };
+                let status = condition.added_to(&definition["status"], &timestamp(self.clock().now()));
                 if status != definition["status"] {
                     self.write_status(defining, definition, status).await?;
                 }
@@ -339,16 +342,15 @@ impl Registry {
         let propose = |live: &Live| {
             let mut object = live.value.clone();
             if let Some(Value::Array(finalizers)) = object.pointer_mut("/metadata/finalizers") {
-                finalizers.retain(|name| name != FINALIZER);
+                finalizers.retain(|name| name != DEFINITION_FINALIZER);
             }
-            object["status"] = with_condition(
-                &object["status"],
-                "Terminating",
-                "False",
-                "InstanceDeletionCompleted",
-                "removed all instances",
-                &now,
-            );
+            let condition = Condition {
+                kind: "Terminating",
+                status: "False",
+                reason: "InstanceDeletionCompleted",
+                message: "removed all instances",
+            };
+            object["status"] = condition.added_to(&object["status"], &now);
             Ok(Proposal {
                 object,
                 managed: Managed::ByChange,
@@ -365,7 +367,7 @@ impl Registry {
     async fn delete_all(&self, definition: &Arc<Definition>) -> Result<usize, Status> {
         let list = self.list(definition, "", &ListOptions::default()).await?;
         let mut left = 0;
-        for item in &list.items {
+        for item in list.objects() {
             let header = item.header(definition)?;
             let (namespace, name) = (header.namespace.to_string(), header.name.to_string());
             let (options, context) = (DeleteOptions::default(), WriteContext::by_server(MANAGER));
@@ -433,18 +435,30 @@ fn settled_status(key: &Key, definition: &Value, names: &Names, now: &str) -> Op
     let mut new = status.clone();
     new["acceptedNames"] = accepted;
     if let Some(approval) = Approval::of(definition) {
-        let (state, reason, message) = approval.condition();
+        let (status, reason, message) = approval.condition();
         let kind = "KubernetesAPIApprovalPolicyConformant";
-        new = with_condition(&new, kind, state, reason, &message, now);
+        new = Condition {
+            kind,
+            status,
+            reason,
+            message: &message,
+        }
+        .added_to(&new, now);
     }
-    let (state, reason, message) = match &conflict {
+    let (names_status, reason, message) = match &conflict {
         None => ("True", "NoConflicts", "no conflicts found".to_owned()),
         Some((reason, message)) => ("False", *reason, message.clone()),
     };
-    new = with_condition(&new, "NamesAccepted", state, reason, &message, now);
+    let accepted = Condition {
+        kind: "NamesAccepted",
+        status: names_status,
+        reason,
+        message: &message,
+    };
+    new = accepted.added_to(&new, now);
     // An established definition stays established, whatever names it requests later.
     if !is_true(definition, "Established") {
-        let (state, reason, message) = match conflict {
+        let (status, reason, message) = match conflict {
             None => (
                 "True",
                 "InitialNamesAccepted",
@@ -452,51 +466,22 @@ fn settled_status(key: &Key, definition: &Value, names: &Names, now: &str) -> Op
             ),
             Some(_) => ("False", "NotAccepted", "not all names are accepted"),
         };
-        new = with_condition(&new, "Established", state, reason, message, now);
+        let kind = "Established";
+        new = Condition {
+            kind,
+            status,
+            reason,
+            message,
+        }
+        .added_to(&new, now);
     }
     (new != *status).then_some(new)
 }
 
-/// A status with a condition, whose `lastTransitionTime` changes only with its status.
-pub(crate) fn with_condition(
-    status: &Value,
-    kind: &str,
-    state: &str,
-    reason: &str,
-    message: &str,
-    now: &str,
-) -> Value {
-    let mut status = status.clone();
-    if !status["conditions"].is_array() {
-        status["conditions"] = json!([]);
-    }
-    let condition = |time: &Value| {
-        json!({
-            "type": kind,
-            "status": state,
-            "lastTransitionTime": time,
-            "reason": reason,
-            "message": message,
-        })
-    };
-    if let Value::Array(conditions) = &mut status["conditions"] {
-        match conditions.iter_mut().find(|it| it["type"] == kind) {
-            Some(old) if old["status"] == state => {
-                let time = old["lastTransitionTime"].clone();
-                let is_same = old["reason"] == reason && old["message"] == message;
-                if !is_same {
-                    *old = condition(&time);
-                }
-            }
-            Some(old) => *old = condition(&json!(now)),
-            None => conditions.push(condition(&json!(now))),
-        }
-    }
-    status
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn definition(plural: &str, kind: &str, accepted: bool) -> Value {
@@ -535,15 +520,5 @@ mod tests {
         ];
         let expected = "NamesAccepted False ListKindConflict, Established False NotAccepted";
         assert_eq!(conditions(&second), (expected.to_owned(), json!("")));
-    }
-
-    #[test]
-    fn a_condition_keeps_its_transition_time_while_its_status_is_equal() {
-        let once = with_condition(&json!({}), "A", "True", "R", "m", "1");
-        assert_eq!(with_condition(&once, "A", "True", "R", "m", "2"), once);
-        let other = with_condition(&once, "A", "True", "R", "n", "2");
-        assert_eq!(other["conditions"][0]["lastTransitionTime"], "1");
-        let turned = with_condition(&once, "A", "False", "R", "m", "2");
-        assert_eq!(turned["conditions"][0]["lastTransitionTime"], "2");
     }
 }

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use watchkeeper_meta::{Status, WatchEventKind};
 
 use super::{OutputForm, PIECE_BYTES, Sent, expected_piece_len};
+use crate::object::StoredObject;
 use crate::watch::Watch;
 
 /// The next piece of initial events; `None` if there are no more.
@@ -21,11 +22,16 @@ pub fn initial_events(
     let form_of_events = Sent::new(definition, form.view);
     let mut out = Vec::with_capacity(expected_piece_len(initial.iter(), form.encoding));
     while out.len() < PIECE_BYTES
-        && let Some(object) = initial.front()
+        && let Some(item) = initial.front()
     {
-        let before = out.len();
-        let written =
-            form_of_events.write_event(definition, WatchEventKind::Added, object, form.encoding, &mut out);
+        let (before, object) = (out.len(), StoredObject::from(item));
+        let written = form_of_events.write_event(
+            definition,
+            WatchEventKind::Added,
+            &object,
+            form.encoding,
+            &mut out,
+        );
         match written {
             Ok(()) => {
                 sent(out.len() - before);

@@ -67,7 +67,7 @@ impl ListPieces {
             if index > 0 && self.form.encoding == Encoding::Json {
                 out.push(b',');
             }
-            self.add_item(&sent, item, &mut out)?;
+            self.add_item(&sent, &item.into(), &mut out)?;
         }
         self.end(&mut out);
         Ok((out, Next::Nothing))
@@ -117,8 +117,8 @@ impl ListPieces {
             Encoding::Protobuf => {
                 let meta = self.protobuf_meta(sent)?;
                 let mut length = field_len(meta.len());
-                for item in &self.list.items {
-                    length += field_len(item.shown(&self.definition, sent.view)?.len());
+                for object in self.list.objects() {
+                    length += field_len(object.shown(&self.definition, sent.view)?.len());
                 }
                 let envelope = Envelope {
                     api_version: sent.api_version,
@@ -210,7 +210,7 @@ impl<'a> ListMeta<'a> {
 mod tests {
     use serde_json::{Value, json};
     use watchkeeper_patch::managed_fields::Managers;
-    use watchkeeper_storage::Revision;
+    use watchkeeper_storage::{KeyValue, Revision};
     use watchkeeper_wire::protobuf::primitive::Reader;
 
     use super::*;
@@ -230,9 +230,13 @@ mod tests {
             let note = "x".repeat(PIECE_BYTES / 4);
             let metadata = json!({"name": format!("n{number}"), "uid": "u", "annotations": {"note": note}});
             let value = json!({"metadata": metadata, "data": {"k": "v"}});
-            StoredObject {
-                bytes: StoredObject::encode(definition, &value, &Managers::new()).unwrap(),
-                revision: Some(Revision::new(number + 9)),
+            KeyValue {
+                key: "".into(),
+                value: StoredObject::encode(definition, &value, &Managers::new())
+                    .unwrap()
+                    .into(),
+                create_revision: Revision::FIRST,
+                mod_revision: Revision::new(number + 9),
             }
         };
         List {
@@ -244,8 +248,8 @@ mod tests {
 
     /// Each object encoded on its own, without its type if the list states it.
     fn alone(definition: &Definition, list: &List, form: OutputForm) -> Vec<Value> {
-        let objects = list.items.iter().map(|item| {
-            let bytes = super::super::object(definition, item, form).unwrap();
+        let objects = list.objects().map(|object| {
+            let bytes = super::super::object(definition, &object, form).unwrap();
             let mut value: Value = serde_json::from_slice(&bytes).unwrap();
             if let (View::Whole, Value::Object(fields)) = (form.view, &mut value) {
                 fields.remove("apiVersion");
@@ -283,8 +287,8 @@ mod tests {
         envelope.write(&mut again);
         assert_eq!(body, again);
         let sent = Sent::new(definition, view);
-        let message = |item: &StoredObject| sent.message(definition, item).unwrap();
-        let alone: Vec<Vec<u8>> = expected.items.iter().map(message).collect();
+        let message = |object: StoredObject| sent.message(definition, &object).unwrap();
+        let alone: Vec<Vec<u8>> = expected.objects().map(message).collect();
         assert_eq!(items(envelope.raw), alone);
     }
 

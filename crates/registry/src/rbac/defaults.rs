@@ -93,8 +93,8 @@ fn binding(line: &'static str) -> Placed {
 fn bound(kind: &'static Kind, namespace: &'static str, (name, role): (&str, &str), subjects: &str) -> Placed {
     let mut binding = object(kind, namespace, name);
     let role_kind = match namespace {
-        "" => "ClusterRole",
-        _ => "Role",
+        "" => builtin::CLUSTER_ROLE.name,
+        _ => builtin::ROLE.name,
     };
     binding["roleRef"] = json!({"apiGroup": GROUP, "kind": role_kind, "name": role});
     let subjects: Vec<Value> = subjects.split_whitespace().filter_map(subject).collect();

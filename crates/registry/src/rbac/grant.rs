@@ -10,8 +10,8 @@ use serde_json::Value;
 use watchkeeper_kinds::{Kind, builtin};
 use watchkeeper_meta::{Status, quote};
 
-use super::rule::{Object, quoted};
-use super::{Action, Authorizer, GROUP, Rule};
+use super::rule::{PermissionTarget, quoted};
+use super::{Attributes, Authorizer, GROUP, Rule};
 use crate::context::WriteContext;
 use crate::definition::Definition;
 use crate::metadata;
@@ -63,10 +63,16 @@ impl Authorizer<'_> {
                 "{} is attempting to grant RBAC permissions not currently held:\n{missing}",
                 who()
             ))),
-            Err(TooManyParts) => Err(refused(format!(
+            Err(TooMany::Parts) => Err(refused(format!(
                 "{} is attempting to grant more than {MAX_PARTS} RBAC permissions that are not covered by any one rule \
                  currently held; use several smaller roles",
                 who()
+            ))),
+            Err(TooMany::Comparisons) => Err(refused(format!(
+                "{} is attempting to grant more RBAC permissions than can be compared with the {} rules currently held; \
+                 use several smaller roles",
+                who(),
+                held.len()
             ))),
         }
     }
@@ -94,6 +100,9 @@ impl Authorizer<'_> {
 /// The limit on rule parts that are compared one by one. Kubernetes has no such limit; its largest role, `admin`, has
 /// about 2,000 parts.
 const MAX_PARTS: usize = 10_000;
+
+/// The limit on compared texts. One who may create roles and bindings in a namespace can hold any number of rules.
+const MAX_COMPARISONS: usize = 100_000_000;
 
 /// The limit on the rules listed in an error. Short lists of long texts have long products.
 const MAX_MISSING_BYTES: usize = 1 << 20;
@@ -132,8 +141,8 @@ impl<'a> Grant<'a> {
     }
 
     /// The action that allows the writer to grant more.
-    fn lifted(&self) -> Action<'a> {
-        Action::Resource {
+    fn lifted(&self) -> Attributes<'a> {
+        Attributes::Resource {
             verb: self.verb,
             group: GROUP,
             resource: role_kind(self.kind).plural,
@@ -163,22 +172,39 @@ fn gives_the_same(live: &Value, new: &Value) -> bool {
 }
 
 /// The missing permissions of a user: each object with its verbs.
-struct Missing<'a>(BTreeMap<Object<'a>, Vec<&'a str>>);
+struct Missing<'a>(BTreeMap<PermissionTarget<'a>, Vec<&'a str>>);
 
-/// The rules have more than [`MAX_PARTS`] parts.
-struct TooManyParts;
+/// Why rules are not compared.
+enum TooMany {
+    /// They have more than [`MAX_PARTS`] parts.
+    Parts,
+    /// It would take more than [`MAX_COMPARISONS`].
+    Comparisons,
+}
+
+fn text_count(rules: &[Rule]) -> usize {
+    rules.iter().map(Rule::text_count).sum()
+}
 
 impl<'a> Missing<'a> {
     /// Compares rules with those a user holds: as a whole if one of them covers it, else part by part.
-    fn find(held: &[Rule], given: &'a [Rule]) -> Result<Self, TooManyParts> {
+    fn find(held: &[Rule], given: &'a [Rule]) -> Result<Self, TooMany> {
+        let held_texts = text_count(held);
+        if text_count(given).saturating_mul(held_texts) > MAX_COMPARISONS {
+            return Err(TooMany::Comparisons);
+        }
         let is_covered = |given: &Rule| held.iter().any(|mine| mine.covers_all_of(given));
         let given: Vec<&Rule> = given.iter().filter(|given| !is_covered(given)).collect();
         let counts = given.iter().map(|rule| rule.part_count());
-        if counts.fold(0, usize::saturating_add) > MAX_PARTS {
-            return Err(TooManyParts);
+        let count = counts.fold(0, usize::saturating_add);
+        if count > MAX_PARTS {
+            return Err(TooMany::Parts);
+        }
+        if count.saturating_mul(held_texts) > MAX_COMPARISONS {
+            return Err(TooMany::Comparisons);
         }
         let parts = given.iter().flat_map(|rule| rule.parts());
-        let mut missing: BTreeMap<Object<'a>, Vec<&str>> = BTreeMap::new();
+        let mut missing: BTreeMap<PermissionTarget<'a>, Vec<&str>> = BTreeMap::new();
         for part in parts.filter(|part| !held.iter().any(|mine| mine.covers(*part))) {
             missing.entry(part.object).or_default().push(part.verb);
         }
@@ -194,7 +220,7 @@ impl fmt::Display for Missing<'_> {
     /// One rule per line, in order; those beyond the limit are counted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut bytes = 0;
-        let fits = |(object, verbs): &(&Object<'_>, &Vec<&str>)| {
+        let fits = |(object, verbs): &(&PermissionTarget<'_>, &Vec<&str>)| {
             bytes += object.size() + verbs.iter().map(|verb| verb.len()).sum::<usize>();
             bytes <= MAX_MISSING_BYTES
         };
@@ -247,7 +273,8 @@ mod tests {
     fn check(held: &[Rule], given: Rule, expected: &str) {
         let found = match Missing::find(held, &[given]) {
             Ok(missing) => missing.to_string(),
-            Err(TooManyParts) => "too many parts".to_owned(),
+            Err(TooMany::Parts) => "too many parts".to_owned(),
+            Err(TooMany::Comparisons) => "too many comparisons".to_owned(),
         };
         assert_eq!(found, expected);
     }
@@ -277,6 +304,27 @@ mod tests {
         let all = rule(json!(["*"]), json!(["*"]), json!([]));
         check(&[all], large(), "");
         check(&[], large(), "too many parts");
+    }
+
+    #[test]
+    fn many_rules_are_compared_with_few_and_few_with_many() {
+        let held = |n: usize| -> Vec<Rule> {
+            let held = |index| rule(json!(["get"]), json!([format!("r{index}")]), json!([]));
+            (0..n).map(held).collect()
+        };
+        let check = |mine: usize, given: usize, expected: &str| {
+            let (mine, given) = (held(mine), held(given));
+            let found = match Missing::find(&mine, &given) {
+                Ok(missing) => missing.0.len().to_string(),
+                Err(TooMany::Parts) => "too many parts".to_owned(),
+                Err(TooMany::Comparisons) => "too many comparisons".to_owned(),
+            };
+            assert_eq!(found, expected);
+        };
+        check(1_000, 1_000, "0");
+        check(10, 9_000, "8990");
+        check(100_000, 10, "0");
+        check(10_000, 10_000, "too many comparisons");
     }
 
     #[test]

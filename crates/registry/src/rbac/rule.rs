@@ -8,7 +8,10 @@ use std::collections::HashSet;
 use serde_json::Value;
 use watchkeeper_meta::quote;
 
-use super::Action;
+use super::Attributes;
+
+/// So many pairs of texts are compared one by one.
+const FEW: usize = 64;
 
 /// A rule: every verb on every resource of every group, or every verb on every path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,9 +47,9 @@ impl Rule {
     }
 
     /// True if the rule allows an action.
-    pub(crate) fn allows(&self, action: Action<'_>) -> bool {
+    pub(crate) fn allows(&self, action: Attributes<'_>) -> bool {
         match action {
-            Action::Resource {
+            Attributes::Resource {
                 verb,
                 group,
                 resource,
@@ -59,7 +62,7 @@ impl Rule {
                     && self.names_resource(resource, subresource)
                     && (self.resource_names.is_empty() || self.resource_names.iter().any(|it| it == name))
             }
-            Action::Path { verb, path } => names(&self.verbs, verb) && self.names_path(path),
+            Attributes::Path { verb, path } => names(&self.verbs, verb) && self.names_path(path),
         }
     }
 
@@ -83,18 +86,18 @@ impl Rule {
     }
 
     /// The parts of the rule: one verb on one object each. Their number is the product of its lists.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Permission<'_>> {
         self.verbs.iter().flat_map(|verb| {
-            let objects = self.objects().map(move |object| Part { verb, object });
-            let paths = self.non_resource_urls.iter().map(move |path| Part {
+            let objects = self.objects().map(move |object| Permission { verb, object });
+            let paths = self.non_resource_urls.iter().map(move |path| Permission {
                 verb,
-                object: Object::Path(path),
+                object: PermissionTarget::Path(path),
             });
             objects.chain(paths)
         })
     }
 
-    fn objects(&self) -> impl Iterator<Item = Object<'_>> {
+    fn objects(&self) -> impl Iterator<Item = PermissionTarget<'_>> {
         let resources = self.api_groups.iter().flat_map(|group| {
             let resources = self.resources.iter();
             resources.map(move |resource| (group.as_str(), resource.as_str()))
@@ -102,7 +105,7 @@ impl Rule {
         resources.flat_map(|(group, resource)| {
             let names = self.resource_names.iter().map(|name| Some(name.as_str()));
             let all = self.resource_names.is_empty().then_some(None);
-            names.chain(all).map(move |name| Object::Resource {
+            names.chain(all).map(move |name| PermissionTarget::Resource {
                 group,
                 resource,
                 name,
@@ -119,12 +122,24 @@ impl Rule {
         self.verbs.len().saturating_mul(objects)
     }
 
+    /// The number of its texts.
+    pub(crate) fn text_count(&self) -> usize {
+        let lists = [
+            &self.verbs,
+            &self.api_groups,
+            &self.resources,
+            &self.resource_names,
+            &self.non_resource_urls,
+        ];
+        lists.into_iter().map(Vec::len).sum()
+    }
+
     /// True if this rule covers a part of another. Unlike a request, a part may contain `*`, which only `*` covers.
-    pub(crate) fn covers(&self, part: Part<'_>) -> bool {
+    pub(crate) fn covers(&self, part: Permission<'_>) -> bool {
         names(&self.verbs, part.verb)
             && match part.object {
-                Object::Path(path) => self.names_path(path),
-                Object::Resource {
+                PermissionTarget::Path(path) => self.names_path(path),
+                PermissionTarget::Resource {
                     group,
                     resource,
                     name,
@@ -187,14 +202,14 @@ impl Rule {
 
 /// A part of a rule: one verb on one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part<'a> {
+pub(crate) struct Permission<'a> {
     pub(crate) verb: &'a str,
-    pub(crate) object: Object<'a>,
+    pub(crate) object: PermissionTarget<'a>,
 }
 
 /// The object of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Object<'a> {
+pub(crate) enum PermissionTarget<'a> {
     /// One resource of one group, with a name if the rule has names.
     Resource {
         group: &'a str,
@@ -205,7 +220,7 @@ pub(crate) enum Object<'a> {
     Path(&'a str),
 }
 
-impl Object<'_> {
+impl PermissionTarget<'_> {
     /// A rule for only this object.
     pub(crate) fn to_rule(self, verbs: &[&str]) -> Rule {
         let verbs = verbs.iter().map(|verb| (*verb).to_owned()).collect();
@@ -253,6 +268,10 @@ fn names(named: &[String], wanted: &str) -> bool {
 }
 
 fn covers_texts(mine: &[String], theirs: &[String]) -> bool {
+    // Nearly always: they are fewer than a set would cost.
+    if mine.len().saturating_mul(theirs.len()) <= FEW {
+        return theirs.iter().all(|it| names(mine, it));
+    }
     let mine: HashSet<&str> = mine.iter().map(String::as_str).collect();
     mine.contains("*") || theirs.iter().all(|it| mine.contains(it.as_str()))
 }
@@ -272,7 +291,7 @@ mod tests {
     #[test]
     fn a_rule_allows_the_actions_it_lists() {
         let check = |rule: &Rule, verb, resource, subresource, name, expected| {
-            let action = Action::Resource {
+            let action = Attributes::Resource {
                 verb,
                 group: "",
                 resource,
@@ -301,7 +320,7 @@ mod tests {
         let check = |url: &str, path: &str, expected: bool| {
             let rule = Rule::read(&json!({"verbs": ["get"], "nonResourceURLs": [url]}));
             assert_eq!(
-                rule.allows(Action::Path { verb: "get", path }),
+                rule.allows(Attributes::Path { verb: "get", path }),
                 expected,
                 "{url} {path}"
             );

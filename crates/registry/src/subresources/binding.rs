@@ -8,7 +8,7 @@ use crate::admission::request::BINDING;
 use crate::body::Body;
 use crate::context::{WriteContext, timestamp};
 use crate::object::Live;
-use crate::write::{Managed, Proposal, Target, Write};
+use crate::write::{Managed, Proposal, Target, Write, check_stored_identity};
 use crate::{Registry, metadata};
 
 impl Registry {
@@ -30,7 +30,7 @@ impl Registry {
             ));
         }
         let pods = self.builtin(&builtin::POD)?;
-        binding["metadata"]["namespace"] = json!(namespace);
+        metadata::match_namespace(&pods, &mut binding, namespace)?;
         let named = binding["target"]["name"].as_str().unwrap_or_default().to_owned();
         self.label_by_node(&named, &mut binding).await?;
         self.admit_posted(&pods, &BINDING, &mut binding, context).await?;
@@ -39,6 +39,7 @@ impl Registry {
         // Nobody becomes the manager of the scheduler's fields.
         let bind = |live: &Live| {
             let live = &live.value;
+            check_stored_identity(&pods, live, &binding)?;
             if let Some(why) = unbindable(live) {
                 let why = format!("pod {name} {why}");
                 return Err(Status::conflict(
@@ -49,9 +50,6 @@ impl Registry {
             }
             let mut pod = live.clone();
             pod["spec"]["nodeName"] = json!(node);
-            if let Some(uid) = binding["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty()) {
-                pod["metadata"]["uid"] = json!(uid);
-            }
             for texts in ["annotations", "labels"] {
                 for (key, text) in binding["metadata"][texts].as_object().into_iter().flatten() {
                     pod["metadata"][texts][key] = text.clone();

@@ -42,7 +42,7 @@ impl Registry {
         // A dry run can be requested in the query or in the body's options.
         context.dry_run |= read_options(&eviction)?.dry_run;
         let pods = self.builtin(&builtin::POD)?;
-        eviction["metadata"]["namespace"] = json!(namespace);
+        metadata::match_namespace(&pods, &mut eviction, namespace)?;
         self.admit_posted(&pods, &EVICTION, &mut eviction, &context)
             .await?;
         let mut options = read_options(&eviction)?;
@@ -102,7 +102,7 @@ impl Registry {
     ) -> Result<Vec<Value>, Status> {
         let list = self.list(budgets, namespace, &ListOptions::default()).await?;
         let mut covering = Vec::new();
-        for budget in list.items {
+        for budget in list.objects() {
             let budget = budget.to_value(budgets)?;
             let Some(selector) = budget["spec"].get("selector") else {
                 continue;

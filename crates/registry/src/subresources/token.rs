@@ -69,12 +69,12 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<Value, Status> {
         let mut request = body.read_as(API_VERSION, KIND)?;
-        check_identity(&request, namespace, name)?;
         let accounts = self.builtin(&builtin::SERVICE_ACCOUNT)?;
+        metadata::match_namespace(&accounts, &mut request, namespace)?;
+        check_name(&request, name)?;
         let account = self.present(&accounts, namespace, name).await?;
         check_uid(&request, &account)?;
         request["metadata"]["name"] = json!(name);
-        request["metadata"]["namespace"] = json!(namespace);
         self.admit_posted(&accounts, &TOKEN_REQUEST, &mut request, context)
             .await?;
         let now = self.clock().now();
@@ -243,18 +243,15 @@ impl Registry {
     }
 }
 
-/// Rejects a request whose name or namespace is not the service account's.
-fn check_identity(request: &Value, namespace: &str, name: &str) -> Result<(), Status> {
-    for (field, wanted) in [("name", name), ("namespace", namespace)] {
-        let stated = metadata::text(request, field);
-        if !stated.is_empty() && stated != wanted {
-            let path = FieldPath::new("metadata").child(field);
-            let why = format!("must match the service account {field} if specified");
-            let error = FieldError::invalid(&path, stated, why);
-            return Err(Status::invalid(&request_kind(), name, &error.into()));
-        }
+/// Rejects a request whose name is not the service account's.
+fn check_name(request: &Value, name: &str) -> Result<(), Status> {
+    let stated = metadata::text(request, "name");
+    if stated.is_empty() || stated == name {
+        return Ok(());
     }
-    Ok(())
+    let path = FieldPath::new("metadata").child("name");
+    let error = FieldError::invalid(&path, stated, "must match the service account name if specified");
+    Err(Status::invalid(&request_kind(), name, &error.into()))
 }
 
 fn check_uid(request: &Value, account: &Value) -> Result<(), Status> {

@@ -1,5 +1,6 @@
 //! Server-side apply: merges a manager's configuration into the live object.
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use watchkeeper_kinds::Part;
 use watchkeeper_meta::{FieldValidation, Status, StatusCause};
@@ -19,10 +20,12 @@ use crate::object::Live;
 
 impl Write<'_> {
     /// Applies the body of a request.
-    pub(super) async fn apply_body(&mut self, body: &[u8]) -> Result<Written, Status> {
-        let config = read_configuration(body)?;
-        check_configuration(&self.definition, &config.value)?;
-        self.apply(config, self.context.force).await
+    pub(super) fn apply_body<'a>(&'a mut self, body: &'a [u8]) -> BoxFuture<'a, Result<Written, Status>> {
+        Box::pin(async move {
+            let config = read_configuration(body)?;
+            check_configuration(&self.definition, &config.value)?;
+            self.apply(config, self.context.force).await
+        })
     }
 
     /// Applies a configuration to the object, or to one part of it.

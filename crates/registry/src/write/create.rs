@@ -99,34 +99,39 @@ impl Write<'_> {
     }
 
     /// Completes and stores a new object.
-    pub(super) async fn create_proposed(&mut self, proposal: Proposal) -> Result<StoredObject, Status> {
-        let mut draft = self.complete(None, proposal).await?;
-        if !self.context.dry_run && stated_version(&draft.object).is_some() {
-            let text = "resourceVersion should not be set on objects to be created";
-            return Err(Status::unclassified(text));
-        }
-        for _ in 0..names::MAX_TRIES {
-            match self.store_new(&draft).await? {
-                Created::Stored(stored) => {
-                    self.follow(None, Some(&draft.object)).await;
-                    return self.served(&stored).await;
-                }
-                Created::Taken => {}
+    pub(super) fn create_proposed<'a>(
+        &'a mut self,
+        proposal: Proposal,
+    ) -> BoxFuture<'a, Result<StoredObject, Status>> {
+        Box::pin(async move {
+            let mut draft = self.complete(None, proposal).await?;
+            if !self.context.dry_run && stated_version(&draft.object).is_some() {
+                let text = "resourceVersion should not be set on objects to be created";
+                return Err(Status::unclassified(text));
             }
-            let Some(prefix) = &draft.name_prefix else { break };
-            metadata::of(&mut draft.object).insert("name".to_owned(), json!(names::generate(prefix)));
-            // Policies and webhooks see the final name. Boxed: a generated name is rarely taken.
-            Box::pin(self.admit_valid(&draft)).await?;
-        }
-        let name = metadata::text(&draft.object, "name");
-        if draft.name_prefix.is_some() {
-            return Err(Status::generate_name_conflict(
-                &self.definition.group_resource(),
-                name,
-                1,
-            ));
-        }
-        Err(Box::pin(self.taken(name)).await?)
+            for _ in 0..names::MAX_TRIES {
+                match self.store_new(&draft).await? {
+                    Created::Stored(stored) => {
+                        self.follow(None, Some(&draft.object)).await;
+                        return self.served(&stored).await;
+                    }
+                    Created::Taken => {}
+                }
+                let Some(prefix) = &draft.name_prefix else { break };
+                metadata::of(&mut draft.object).insert("name".to_owned(), json!(names::generate(prefix)));
+                // Policies and webhooks see the final name. Boxed: a generated name is rarely taken.
+                self.admit_valid(&draft).await?;
+            }
+            let name = metadata::text(&draft.object, "name");
+            if draft.name_prefix.is_some() {
+                return Err(Status::generate_name_conflict(
+                    &self.definition.group_resource(),
+                    name,
+                    1,
+                ));
+            }
+            Err(self.taken(name).await?)
+        })
     }
 
     async fn store_new(&mut self, draft: &Draft<'_>) -> Result<Created, Status> {
@@ -159,19 +164,21 @@ impl Write<'_> {
     }
 
     /// The error for a taken name.
-    async fn taken(&self, name: &str) -> Result<Status, Status> {
-        let (definition, resource) = (&self.definition, self.definition.group_resource());
-        let found = self
-            .registry
-            .find_stored(definition, self.namespace, name, ReadAt::Latest)
-            .await?;
-        let deleting = match found {
-            Some(found) => found.header(definition)?.deletion_timestamp.is_some(),
-            None => false,
-        };
-        Ok(match deleting {
-            true => Status::being_deleted(&resource, name),
-            false => Status::already_exists(&resource, name),
+    fn taken<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Status, Status>> {
+        Box::pin(async move {
+            let (definition, resource) = (&self.definition, self.definition.group_resource());
+            let found = self
+                .registry
+                .find_stored(definition, self.namespace, name, ReadAt::Latest)
+                .await?;
+            let deleting = match found {
+                Some(found) => found.header(definition)?.deletion_timestamp.is_some(),
+                None => false,
+            };
+            Ok(match deleting {
+                true => Status::being_deleted(&resource, name),
+                false => Status::already_exists(&resource, name),
+            })
         })
     }
 }

@@ -9,14 +9,13 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
-use watchkeeper_kinds::{Part, builtin};
+use watchkeeper_kinds::Part;
 use watchkeeper_meta::{DeleteOptions, ListOptions, PropagationPolicy, Status, Time};
 use watchkeeper_storage::{Revision, WriteError};
 
 use super::{Target, Write};
 use crate::admission::request::{Action, AdmissionRequest};
 use crate::context::{WriteContext, not_stored, timestamp};
-use crate::custom::{FINALIZER, with_condition};
 use crate::definition::Definition;
 use crate::list::List;
 use crate::metrics::{Stage, Step};
@@ -74,8 +73,8 @@ impl Registry {
     ) -> BoxFuture<'a, Result<List, Status>> {
         Box::pin(async move {
             warn_of_orphans(definition, options, context);
-            let mut list = self.list(definition, namespace, selection).await?;
-            for item in &mut list.items {
+            let list = self.list(definition, namespace, selection).await?;
+            for item in list.objects() {
                 let header = item.header(definition)?;
                 let (namespace, name) = (header.namespace.to_string(), header.name.to_string());
                 match self.delete(definition, &namespace, &name, options, context).await {
@@ -106,39 +105,41 @@ const DELETION: Stage = Stage {
 
 impl Write<'_> {
     /// Deletes the object. Its dependents are left to the garbage collector.
-    pub(crate) async fn delete(
-        &mut self,
-        options: &DeleteOptions,
+    pub(crate) fn delete<'a>(
+        &'a mut self,
+        options: &'a DeleteOptions,
         admission: DeleteAdmission,
-    ) -> Result<Deletion, Status> {
-        warn_of_orphans(&self.definition, options, self.context);
-        self.registry.admit_delete(&self.definition, self.name)?;
-        for _ in 0..MAX_TRIES {
-            let stored = self.stored().await?;
-            let live = self.served(&stored).await?.to_live(&self.definition)?;
-            check_preconditions(&self.definition, &live.value, options)?;
-            if admission == DeleteAdmission::Check {
-                let began = Instant::now();
-                let admitted = self.admit_deletion(&live, options).await;
-                self.registry.durations().stage(DELETION, began, &admitted);
-                admitted?;
-            }
-            let marked = self.marked(&live.value, options)?;
-            let encoded = match is_stored_again(&self.definition, &live.value, &marked) {
-                true => self.encoded(&marked, &live.managers).await?,
-                false => stored.bytes.clone(),
-            };
-            match self.store_deletion(&stored, &live, marked, encoded).await {
-                Ok(Deletion::Gone(gone)) => {
-                    self.follow(Some(&live.value), None).await;
-                    return self.served(&gone).await.map(Deletion::Gone);
+    ) -> BoxFuture<'a, Result<Deletion, Status>> {
+        Box::pin(async move {
+            warn_of_orphans(&self.definition, options, self.context);
+            self.registry.admit_delete(&self.definition, self.name)?;
+            for _ in 0..MAX_TRIES {
+                let stored = self.stored().await?;
+                let live = self.served(&stored).await?.to_live(&self.definition)?;
+                check_preconditions(&self.definition, &live.value, options)?;
+                if admission == DeleteAdmission::Check {
+                    let began = Instant::now();
+                    let admitted = self.admit_deletion(&live, options).await;
+                    self.registry.durations().stage(DELETION, began, &admitted);
+                    admitted?;
                 }
-                Ok(Deletion::Marked(marked)) => return self.served(&marked).await.map(Deletion::Marked),
-                Err(WriteError::Conflict { .. }) => {}
-                Err(error) => return Err(not_stored(error)),
+                let marked = self.marked(&live.value, options)?;
+                let encoded = match is_stored_again(&self.definition, &live.value, &marked) {
+                    true => self.encoded(&marked, &live.managers).await?,
+                    false => stored.bytes.clone(),
+                };
+                match self.store_deletion(&stored, &live, marked, encoded).await {
+                    Ok(Deletion::Gone(gone)) => {
+                        self.follow(Some(&live.value), None).await;
+                        return self.served(&gone).await.map(Deletion::Gone);
+                    }
+                    Ok(Deletion::Marked(marked)) => return self.served(&marked).await.map(Deletion::Marked),
+                    Err(WriteError::Conflict { .. }) => {}
+                    Err(error) => return Err(not_stored(error)),
+                }
             }
-        }
-        Err(Status::modified(&self.definition.group_resource(), self.name))
+            Err(Status::modified(&self.definition.group_resource(), self.name))
+        })
     }
 
     /// Rejects a deletion that a policy or a webhook denies.
@@ -153,7 +154,7 @@ impl Write<'_> {
             .await?;
         match self.registry.may_call_webhooks(&self.definition, self.context) {
             // Boxed: few deletes need it.
-            true => Box::pin(self.call_webhooks_of_deletion(live, options)).await,
+            true => self.call_webhooks_of_deletion(live, options).await,
             false => Ok(()),
         }
     }
@@ -161,8 +162,8 @@ impl Write<'_> {
     /// The object with its deletion mark.
     fn marked(&self, live: &Value, options: &DeleteOptions) -> Result<Value, Status> {
         let (definition, now) = (&*self.definition, self.registry.clock().now());
-        if definition.is(&builtin::CUSTOM_RESOURCE_DEFINITION) {
-            return definition.recanonicalized(terminating(live, &timestamp(now)));
+        if let Some(mark) = definition.kind.deletion_mark {
+            return definition.recanonicalized(mark(live, &timestamp(now)));
         }
         if let Some(pending) = Pending::of(live) {
             return pending.shortened(definition, live, options);
@@ -176,11 +177,7 @@ impl Write<'_> {
                 fields.insert("generation".to_owned(), json!(generation + 1));
             }
         }
-        if definition.is(&builtin::NAMESPACE) {
-            // A namespace has no deadline: it ends when it is empty.
-            fields.remove("deletionGracePeriodSeconds");
-            new["status"]["phase"] = json!("Terminating");
-        }
+        definition.on_deletion(&mut new);
         definition.recanonicalized(new)
     }
 
@@ -253,31 +250,6 @@ fn is_stored_again(definition: &Definition, live: &Value, marked: &Value) -> boo
     }
 }
 
-/// The status of a CustomResourceDefinition being deleted: its objects are deleted first.
-fn terminating(live: &Value, now: &str) -> Value {
-    let mut new = live.clone();
-    let fields = metadata::of(&mut new);
-    let finalizers = fields.entry("finalizers").or_insert_with(|| json!([]));
-    if let Value::Array(finalizers) = finalizers
-        && !finalizers.iter().any(|name| name == FINALIZER)
-        && live["metadata"]["deletionTimestamp"].is_null()
-    {
-        finalizers.push(json!(FINALIZER));
-    }
-    if fields.get("deletionTimestamp").is_none_or(Value::is_null) {
-        fields.insert("deletionTimestamp".to_owned(), json!(now));
-        new["status"] = with_condition(
-            &new["status"],
-            "Terminating",
-            "True",
-            "InstanceDeletionPending",
-            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
-            now,
-        );
-    }
-    new
-}
-
 /// A pod marked for deletion, within its grace period.
 struct Pending {
     /// The end of the grace period.
@@ -329,24 +301,16 @@ pub(crate) fn check_preconditions(
     options: &DeleteOptions,
 ) -> Result<(), Status> {
     let name = metadata::text(live, "name");
+    let own_text = definition.kind.uid_precondition;
     let check = |wanted: &Option<String>, field: &str, label: &str, might: &str| {
         let found = metadata::text(live, field);
         match wanted {
-            // Kubernetes handles namespaces separately, with another text.
-            Some(wanted) if wanted != found && field == "uid" && definition.is(&builtin::NAMESPACE) => {
-                let why = format!(
-                    "Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
-                );
-                Err(Status::conflict(&definition.group_resource(), name, why))
-            }
             Some(wanted)
                 if wanted != found
                     && field == "uid"
-                    && definition.is(&builtin::CUSTOM_RESOURCE_DEFINITION) =>
+                    && let Some(start) = own_text =>
             {
-                let why = format!(
-                    "precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
-                );
+                let why = format!("{start}: UID in precondition: {wanted}, UID in object meta: {found}");
                 Err(Status::conflict(&definition.group_resource(), name, why))
             }
             Some(wanted) if wanted != found => Err(Status::conflict(

@@ -1,7 +1,8 @@
 //! Sets the condition `Dangling` of flow schemas, as the API Priority and Fairness controller does.
 
-use serde_json::{Value, json};
-use watchkeeper_kinds::{Part, builtin};
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use watchkeeper_kinds::{Condition, Part, builtin};
 use watchkeeper_meta::Status;
 
 use super::{Configuration, Target, Write};
@@ -19,67 +20,52 @@ pub(super) fn are_affected_by(definition: &Definition) -> bool {
 
 impl Registry {
     /// Updates the condition of every flow schema.
-    pub(crate) async fn settle_flow_schemas(&self) -> Result<(), Status> {
-        let schemas = self.builtin(&builtin::FLOW_SCHEMA)?;
-        let levels = self.builtin(&builtin::PRIORITY_LEVEL_CONFIGURATION)?;
-        let levels = self.all_values(&levels).await?;
-        let context = WriteContext::by_server(MANAGER);
-        for schema in self.all_values(&schemas).await? {
-            let wanted = schema["spec"]["priorityLevelConfiguration"]["name"].as_str();
-            let wanted = wanted.unwrap_or_default();
-            let is_there = levels.iter().any(|level| metadata::text(level, "name") == wanted);
-            let condition = condition(wanted, is_there);
-            let Some(condition) = changed(&schema, condition, &timestamp(self.clock().now())) else {
-                continue;
-            };
-            let name = metadata::text(&schema, "name");
-            let target = Target::new(&schemas, "", name, Part::Status);
-            let config = Configuration {
-                value: json!({
-                    "apiVersion": schemas.api_version,
-                    "kind": schemas.resource.kind,
-                    "metadata": {"name": name},
-                    "status": {"conditions": [condition]},
-                }),
-                untidy: None,
-            };
-            match Write::unguarded(self, target, &context).apply(config, true).await {
-                Err(status) if !status.is_not_found() => return Err(status),
-                _ => {}
+    pub(crate) fn settle_flow_schemas<'a>(&'a self) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let schemas = self.builtin(&builtin::FLOW_SCHEMA)?;
+            let levels = self.builtin(&builtin::PRIORITY_LEVEL_CONFIGURATION)?;
+            let levels = self.all_values(&levels).await?;
+            let context = WriteContext::by_server(MANAGER);
+            for schema in self.all_values(&schemas).await? {
+                let wanted = schema["spec"]["priorityLevelConfiguration"]["name"].as_str();
+                let wanted = wanted.unwrap_or_default();
+                let is_there = levels.iter().any(|level| metadata::text(level, "name") == wanted);
+                let named = format!(
+                    "This FlowSchema references the PriorityLevelConfiguration object named {wanted:?}"
+                );
+                let (status, reason, end) = match is_there {
+                    true => ("False", "Found", "and it exists"),
+                    false => ("True", "NotFound", "but there is no such object"),
+                };
+                let condition = Condition {
+                    kind: "Dangling",
+                    status,
+                    reason,
+                    message: &format!("{named} {end}"),
+                };
+                let mut known = schema["status"]["conditions"].as_array().into_iter().flatten();
+                let known = known.find(|known| known["type"] == condition.kind);
+                if known.is_some_and(|known| condition.equals(known)) {
+                    continue;
+                }
+                let condition = condition.following(known, &timestamp(self.clock().now()));
+                let name = metadata::text(&schema, "name");
+                let target = Target::new(&schemas, "", name, Part::Status);
+                let config = Configuration {
+                    value: json!({
+                        "apiVersion": schemas.api_version,
+                        "kind": schemas.resource.kind,
+                        "metadata": {"name": name},
+                        "status": {"conditions": [condition]},
+                    }),
+                    untidy: None,
+                };
+                match Write::unguarded(self, target, &context).apply(config, true).await {
+                    Err(status) if !status.is_not_found() => return Err(status),
+                    _ => {}
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
-}
-
-fn condition(level: &str, is_there: bool) -> Value {
-    let named = format!("This FlowSchema references the PriorityLevelConfiguration object named {level:?}");
-    match is_there {
-        true => json!({
-            "type": "Dangling", "status": "False", "reason": "Found", "message": format!("{named} and it exists"),
-        }),
-        false => json!({
-            "type": "Dangling", "status": "True", "reason": "NotFound",
-            "message": format!("{named} but there is no such object"),
-        }),
-    }
-}
-
-/// The condition with its transition time; `None` if the schema has it already.
-fn changed(schema: &Value, mut condition: Value, now: &str) -> Option<Value> {
-    let conditions = schema["status"]["conditions"].as_array().into_iter().flatten();
-    let found = conditions
-        .into_iter()
-        .find(|found| found["type"] == condition["type"]);
-    let is_same = |found: &Value| {
-        let fields = ["status", "reason", "message"];
-        fields.iter().all(|field| found[*field] == condition[*field])
-    };
-    if found.is_some_and(is_same) {
-        return None;
-    }
-    let since = found.filter(|found| found["status"] == condition["status"]);
-    let since = since.map(|found| found["lastTransitionTime"].clone());
-    condition["lastTransitionTime"] = since.unwrap_or_else(|| json!(now));
-    Some(condition)
 }

@@ -108,7 +108,7 @@ impl<'r> Guard<'r> {
         self.definitions_lock = None;
         if self.settles {
             // Boxed: rare and large.
-            Box::pin(self.registry.settle_custom_kinds()).await?;
+            self.registry.settle_custom_kinds().await?;
             self.settles = false;
         }
         Ok(())

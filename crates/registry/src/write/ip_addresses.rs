@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::{DeleteOptions, Status};
@@ -22,17 +23,23 @@ const MANAGED_BY: &str = "ipallocator.k8s.io";
 
 impl Registry {
     /// Creates and deletes the IPAddresses after a write of a service. Errors are only logged: the service is stored.
-    pub(crate) async fn follow_service<'s>(&self, before: Option<&'s Value>, after: Option<&'s Value>) {
-        let service = after.or(before).unwrap_or(&Value::Null);
-        let of =
-            |service: Option<&'s Value>| service.into_iter().flat_map(addresses).collect::<BTreeSet<_>>();
-        let (had, has) = (of(before), of(after));
-        for address in had.difference(&has) {
-            note(address, self.remove_address(address, service).await);
-        }
-        for address in has.difference(&had) {
-            note(address, self.add_address(address, service).await);
-        }
+    pub(crate) fn follow_service<'a>(
+        &'a self,
+        before: Option<&'a Value>,
+        after: Option<&'a Value>,
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let service = after.or(before).unwrap_or(&Value::Null);
+            let of =
+                |service: Option<&'a Value>| service.into_iter().flat_map(addresses).collect::<BTreeSet<_>>();
+            let (had, has) = (of(before), of(after));
+            for address in had.difference(&has) {
+                note(address, self.remove_address(address, service).await);
+            }
+            for address in has.difference(&had) {
+                note(address, self.add_address(address, service).await);
+            }
+        })
     }
 
     /// Creates missing IPAddresses, and deletes those without a service.
@@ -69,19 +76,19 @@ impl Registry {
             "ipaddress.kubernetes.io/ip-family": family,
             "ipaddress.kubernetes.io/managed-by": MANAGED_BY,
         });
-        let object = json!({
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "IPAddress",
-            "metadata": {"name": address, "labels": labels},
-            "spec": {"parentRef": parent(service)},
-        });
         let (definition, context) = (
             self.builtin(&builtin::IP_ADDRESS)?,
             WriteContext::by_server(MANAGER),
         );
+        let object = json!({
+            "apiVersion": definition.api_version,
+            "kind": definition.kind.name,
+            "metadata": {"name": address, "labels": labels},
+            "spec": {"parentRef": parent(service)},
+        });
         let target = Target::new(&definition, "", address, Part::Object);
         // Boxed: it is a write within a write.
-        match Box::pin(Write::unguarded(self, target, &context).create(object)).await {
+        match Write::unguarded(self, target, &context).create(object).await {
             Err(status) if !status.is_already_exists() => Err(status),
             _ => Ok(()),
         }
@@ -101,7 +108,7 @@ impl Registry {
         let target = Target::new(&definition, "", address, Part::Object);
         let mut write = Write::unguarded(self, target, &context);
         let options = DeleteOptions::default();
-        match Box::pin(write.delete(&options, DeleteAdmission::Skip)).await {
+        match write.delete(&options, DeleteAdmission::Skip).await {
             Err(status) if !status.is_not_found() => Err(status),
             _ => Ok(()),
         }
@@ -119,7 +126,7 @@ fn note(address: &str, done: Result<(), Status>) {
 
 fn parent(service: &Value) -> Value {
     json!({
-        "resource": "services",
+        "resource": builtin::SERVICE.plural,
         "namespace": metadata::text(service, "namespace"),
         "name": metadata::text(service, "name"),
     })

@@ -53,7 +53,7 @@ impl Write<'_> {
             return None;
         }
         let key = definition.key(self.namespace, self.name);
-        let stored = StoredObject::from(registry.store().get(&key, None).await.ok()??);
+        let stored = StoredObject::from(&registry.store().get(&key, None).await.ok()??);
         let means_something = definition.heeds()?;
         let opens = |name: &str| speaks_of(kind, patch, name);
         let open = OpenMetadata::of(&stored.bytes, opens, means_something)?;
@@ -359,7 +359,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
+        #![proptest_config(ProptestConfig::with_cases(24))]
 
         #[test]
         fn both_paths_make_the_same_object(patches in prop::collection::vec(patch(), 1..6)) {

@@ -29,16 +29,16 @@ pub(crate) struct OpenMetadata<'s> {
     envelope: Envelope<'s>,
     /// The fields before the labels.
     head: &'s [u8],
-    labels: Part<'s>,
-    annotations: Part<'s>,
+    labels: PatchedField<'s>,
+    annotations: PatchedField<'s>,
     owners: &'s [u8],
-    finalizers: Part<'s>,
+    finalizers: PatchedField<'s>,
     /// The fields after the metadata.
     rest: &'s [u8],
 }
 
 /// A field that may be patched.
-enum Part<'s> {
+enum PatchedField<'s> {
     /// Not patched: the stored bytes.
     Closed(&'s [u8]),
     /// Decoded, in the value.
@@ -58,12 +58,12 @@ impl<'s> OpenMetadata<'s> {
         let mut fields = Fields::of(message.next(METADATA)?);
         let mut metadata = Map::new();
         let mut part = |name: &str, stored: &'s [u8], value: Option<Value>| match value {
-            None => Part::Closed(stored),
+            None => PatchedField::Closed(stored),
             Some(value) => {
                 if !is_empty(&value) {
                     metadata.insert(name.to_owned(), value);
                 }
-                Part::Open
+                PatchedField::Open
             }
         };
         let head = fields.head()?;
@@ -97,17 +97,17 @@ impl<'s> OpenMetadata<'s> {
         metadata.extend_from_slice(self.head);
         let part = |name: &str| &value["metadata"][name];
         match self.labels {
-            Part::Closed(stored) => metadata.extend_from_slice(stored),
-            Part::Open => put_map(LABELS, part("labels"), &mut metadata),
+            PatchedField::Closed(stored) => metadata.extend_from_slice(stored),
+            PatchedField::Open => put_map(LABELS, part("labels"), &mut metadata),
         }
         match self.annotations {
-            Part::Closed(stored) => metadata.extend_from_slice(stored),
-            Part::Open => put_map(ANNOTATIONS, part("annotations"), &mut metadata),
+            PatchedField::Closed(stored) => metadata.extend_from_slice(stored),
+            PatchedField::Open => put_map(ANNOTATIONS, part("annotations"), &mut metadata),
         }
         metadata.extend_from_slice(self.owners);
         match self.finalizers {
-            Part::Closed(stored) => metadata.extend_from_slice(stored),
-            Part::Open => put_texts(FINALIZERS, part("finalizers"), &mut metadata),
+            PatchedField::Closed(stored) => metadata.extend_from_slice(stored),
+            PatchedField::Open => put_texts(FINALIZERS, part("finalizers"), &mut metadata),
         }
         managers.put_stored(MANAGED_FIELDS, &mut metadata);
         self.closed(&metadata)

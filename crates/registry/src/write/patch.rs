@@ -46,7 +46,7 @@ impl Registry {
             let mut write = Write::begin(self, target, context).await?;
             let written = match kind {
                 // Boxed, like the general path below: small patches should not carry their state.
-                PatchKind::Apply => Box::pin(write.apply_body(patch)).await?,
+                PatchKind::Apply => write.apply_body(patch).await?,
                 kind => write.patch(kind, patch).await?,
             };
             write.end().await?;
@@ -72,7 +72,7 @@ impl<'r> Write<'r> {
         };
         let object = match short_cut {
             Some(patched) => patched?,
-            None => Box::pin(self.patch_whole(&patch)).await?,
+            None => self.patch_whole(&patch).await?,
         };
         Ok(Written {
             object,
@@ -81,22 +81,27 @@ impl<'r> Write<'r> {
     }
 
     /// Patches the object on the general path, which handles every patch but an apply.
-    pub(super) async fn patch_whole(&mut self, patch: &Patch<'_>) -> Result<StoredObject, Status> {
-        let reader = self.reader();
-        let propose = |live: &Live| {
-            let start = match speaks_of_managed_fields(patch.kind, patch.value) {
-                true => live.whole(),
-                false => live.value.clone(),
+    pub(super) fn patch_whole<'a>(
+        &'a mut self,
+        patch: &'a Patch<'a>,
+    ) -> BoxFuture<'a, Result<StoredObject, Status>> {
+        Box::pin(async move {
+            let reader = self.reader();
+            let propose = |live: &Live| {
+                let start = match speaks_of_managed_fields(patch.kind, patch.value) {
+                    true => live.whole(),
+                    false => live.value.clone(),
+                };
+                let result = patched(&reader.definition, patch.kind, start, patch.value)?;
+                let object = reader.read(result, live, None, Some(patch))?;
+                same_uid(&reader.definition, &live.value, &object)?;
+                Ok(Proposal {
+                    object,
+                    managed: Managed::ByChange,
+                })
             };
-            let result = patched(&reader.definition, patch.kind, start, patch.value)?;
-            let object = reader.read(result, live, None, Some(patch))?;
-            same_uid(&reader.definition, &live.value, &object)?;
-            Ok(Proposal {
-                object,
-                managed: Managed::ByChange,
-            })
-        };
-        self.change(propose).await
+            self.change(propose).await
+        })
     }
 
     /// The decoder for the result of a patch.

@@ -1,8 +1,9 @@
 //! The phases of a write, in the order of [`Write::complete`]. Each states where new and changed objects differ.
 
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use watchkeeper_kinds::{Generation, Part, builtin};
+use watchkeeper_kinds::{Generation, Part};
 use watchkeeper_meta::{FieldErrors, Status};
 use watchkeeper_patch::endpoint::{Endpoint, Versions};
 use watchkeeper_wire::difference::Difference;
@@ -210,9 +211,9 @@ impl Write<'_> {
         if self.may_call_webhooks() {
             // Boxed: few writes need it.
             match draft.live {
-                None => Box::pin(self.mutate_new(draft)).await?,
+                None => self.mutate_new(draft).await?,
                 Some(live) => {
-                    if Box::pin(self.mutate_changed(live, draft)).await? {
+                    if self.mutate_changed(live, draft).await? {
                         restrict(&self.definition, self.part, &mut draft.object, &live.value);
                         metadata::keep(&mut draft.object, &live.value);
                     }
@@ -236,15 +237,15 @@ impl Write<'_> {
         if definition.kind.generation != Generation::None && !definition.kind.generation_begins_with_change {
             metadata::of(object).insert("generation".to_owned(), json!(1));
         }
-        definition.prepare_for_create(object);
+        definition.prepare_for_create(object, &self.context.warnings);
         if let Some(conversion) = definition.conversion {
             conversion.keep(Part::Object, object, &Value::Null);
         }
     }
 
-    /// Allocates the addresses and ports of a service.
+    /// Allocates addresses and ports.
     pub(super) async fn allocate(&mut self, draft: &mut Draft<'_>) -> Result<(), Status> {
-        if !self.definition.is(&builtin::SERVICE) || self.part != Part::Object {
+        if !self.definition.kind.allocates_addresses || self.part != Part::Object {
             return Ok(());
         }
         let allocating = self.guard.begin_allocation().await;
@@ -337,41 +338,43 @@ impl Write<'_> {
 
     /// Runs validating admission on a valid object: plugins, policies, webhooks. If the guard was released, the
     /// namespace and the allocation are checked again.
-    pub(super) async fn admit_valid(&mut self, draft: &Draft<'_>) -> Result<(), Status> {
-        let (registry, context) = (self.registry, self.context);
-        let (object, live) = (&draft.object, draft.live.map(|live| &live.value));
-        match live {
-            None => {
-                let definition = &self.definition;
+    pub(super) fn admit_valid<'a>(&'a mut self, draft: &'a Draft<'a>) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let (registry, context) = (self.registry, self.context);
+            let (object, live) = (&draft.object, draft.live.map(|live| &live.value));
+            match live {
+                None => {
+                    let definition = &self.definition;
+                    registry
+                        .authorizer()
+                        .check_create_permission(definition, object, context)
+                        .await?;
+                    registry
+                        .admit_created(definition, self.namespace, object, context)
+                        .await?;
+                }
+                Some(live) => {
+                    registry
+                        .admit_updated(&self.definition, self.part, live, object, context)
+                        .await?;
+                }
+            }
+            if self.may_call_webhooks() && self.call_validating_webhooks(draft).await? {
+                self.confirm_allocation(draft).await?;
+            }
+            if live.is_none() && self.guard.was_released() && self.definition.is_namespaced() {
+                let name = metadata::text(object, "name");
                 registry
-                    .authorizer()
-                    .check_create_permission(definition, object, context)
-                    .await?;
-                registry
-                    .admit_created(definition, self.namespace, object, context)
+                    .check_namespace(&self.definition, self.namespace, name)
                     .await?;
             }
-            Some(live) => {
-                registry
-                    .admit_updated(&self.definition, self.part, live, object, context)
-                    .await?;
-            }
-        }
-        if self.may_call_webhooks() && Box::pin(self.call_validating_webhooks(draft)).await? {
-            self.confirm_allocation(draft).await?;
-        }
-        if live.is_none() && self.guard.was_released() && self.definition.is_namespaced() {
-            let name = metadata::text(object, "name");
-            registry
-                .check_namespace(&self.definition, self.namespace, name)
-                .await?;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Checks that the allocated values are still free after the guard was released.
     async fn confirm_allocation(&mut self, draft: &Draft<'_>) -> Result<(), Status> {
-        if !self.definition.is(&builtin::SERVICE) || self.part != Part::Object {
+        if !self.definition.kind.allocates_addresses || self.part != Part::Object {
             return Ok(());
         }
         let allocating = self.guard.begin_allocation().await;

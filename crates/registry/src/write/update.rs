@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use watchkeeper_kinds::{Part, builtin};
+use watchkeeper_kinds::Part;
 use watchkeeper_meta::{FieldError, FieldPath, GroupKind, Status};
 use watchkeeper_storage::WriteError;
 use watchkeeper_wire::difference::Difference;
@@ -163,47 +163,49 @@ impl Write<'_> {
     }
 
     /// Stores the new state, or removes the object if it is marked and nothing holds it any longer.
-    async fn store_changed(
-        &mut self,
-        stored: &StoredObject,
-        live: &Live,
-        draft: Draft<'_>,
-    ) -> Result<StoredObject, Failed> {
-        // Changed times in managed fields alone do not make a new version.
-        let is_same = || is_same_but_for_version(&live.value, &draft.object, &draft.difference);
-        if draft.managers.is_same_but_for_times(&live.managers)
-            && is_same()
-            && stored.is_in_stored_version(&self.definition)
-            && !self.is_stale(stored)
-        {
-            return Ok(stored.clone());
-        }
-        let encoded = self.encoded(&draft.object, &draft.managers).await;
-        let bytes = encoded.map_err(Failed::For)?;
-        let (definition, new) = (&self.definition, &draft.object);
-        if bytes == stored.bytes && !self.is_stale(stored) {
-            return Ok(stored.clone());
-        }
-        let (registry, context) = (self.registry, self.context);
-        let key = definition.key(metadata::text(new, "namespace"), metadata::text(new, "name"));
-        let attempt = async {
-            if let Some(expected) = stored.revision
-                && !context.dry_run
-                && definition.is_ready_to_go(new)
+    fn store_changed<'a>(
+        &'a mut self,
+        stored: &'a StoredObject,
+        live: &'a Live,
+        draft: Draft<'a>,
+    ) -> BoxFuture<'a, Result<StoredObject, Failed>> {
+        Box::pin(async move {
+            // Changed times in managed fields alone do not make a new version.
+            let is_same = || is_same_but_for_version(&live.value, &draft.object, &draft.difference);
+            if draft.managers.is_same_but_for_times(&live.managers)
+                && is_same()
+                && stored.is_in_stored_version(&self.definition)
+                && !self.is_stale(stored)
             {
-                let delete = registry.store().delete(&key, expected);
-                registry.durations().store("delete", definition, delete).await?;
-                let revision = Some(expected);
-                return Ok((StoredObject { bytes, revision }, false));
+                return Ok(stored.clone());
             }
-            let replaced = registry.replace(definition, &key, stored, bytes, context).await;
-            replaced.map(|stored| (stored, true))
-        };
-        let is_unknown = |failed: &Failed| matches!(failed, Failed::For(status) if status.is_timeout());
-        let (stored, is_there) = allocate::store(&mut self.guard.allocating, attempt, is_unknown).await?;
-        self.follow(Some(&live.value), Some(&draft.object).filter(|_| is_there))
-            .await;
-        Ok(stored)
+            let encoded = self.encoded(&draft.object, &draft.managers).await;
+            let bytes = encoded.map_err(Failed::For)?;
+            let (definition, new) = (&self.definition, &draft.object);
+            if bytes == stored.bytes && !self.is_stale(stored) {
+                return Ok(stored.clone());
+            }
+            let (registry, context) = (self.registry, self.context);
+            let key = definition.key(metadata::text(new, "namespace"), metadata::text(new, "name"));
+            let attempt = async {
+                if let Some(expected) = stored.revision
+                    && !context.dry_run
+                    && definition.is_ready_to_go(new)
+                {
+                    let delete = registry.store().delete(&key, expected);
+                    registry.durations().store("delete", definition, delete).await?;
+                    let revision = Some(expected);
+                    return Ok((StoredObject { bytes, revision }, false));
+                }
+                let replaced = registry.replace(definition, &key, stored, bytes, context).await;
+                replaced.map(|stored| (stored, true))
+            };
+            let is_unknown = |failed: &Failed| matches!(failed, Failed::For(status) if status.is_timeout());
+            let (stored, is_there) = allocate::store(&mut self.guard.allocating, attempt, is_unknown).await?;
+            self.follow(Some(&live.value), Some(&draft.object).filter(|_| is_there))
+                .await;
+            Ok(stored)
+        })
     }
 }
 
@@ -253,30 +255,49 @@ impl From<WriteError> for Failed {
 /// The etcd key of an object in Kubernetes. Custom and aggregated kinds have a directory for their group.
 fn shown_key(definition: &Definition, namespace: &str, name: &str) -> String {
     let key = definition.key(namespace, name);
-    let has_folder =
-        definition.is(&builtin::CUSTOM_RESOURCE_DEFINITION) || definition.is(&builtin::API_SERVICE);
-    match key.strip_prefix(REGISTRY).filter(|_| has_folder) {
+    match key
+        .strip_prefix(REGISTRY)
+        .filter(|_| definition.kind.key_has_group)
+    {
         Some(rest) => format!("{REGISTRY}{}/{rest}", definition.resource.group),
         None => key,
     }
+}
+
+/// Rejects a request about an object with another uid or version, as Kubernetes' storage does.
+pub(crate) fn check_stored_identity(
+    definition: &Definition,
+    live: &Value,
+    asked: &Value,
+) -> Result<(), Status> {
+    check_stored(definition, live, asked, ("uid", "UID"))?;
+    check_stored(definition, live, asked, ("resourceVersion", "ResourceVersion"))
+}
+
+fn check_stored(
+    definition: &Definition,
+    live: &Value,
+    asked: &Value,
+    (field, shown): (&str, &str),
+) -> Result<(), Status> {
+    let (stated, found) = (metadata::text(asked, field), metadata::text(live, field));
+    if stated.is_empty() || stated == found {
+        return Ok(());
+    }
+    let name = metadata::text(live, "name");
+    let key = shown_key(definition, metadata::text(live, "namespace"), name);
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
+         failed: {shown} in precondition: {stated}, {shown} in object meta: {found}"
+    );
+    Err(Status::conflict(&definition.group_resource(), name, why))
 }
 
 /// Rejects a proposal with another uid or version.
 fn check_identity(definition: &Definition, live: &Value, new: &Value) -> Result<(), Status> {
     let resource = definition.group_resource();
     let name = metadata::text(live, "name");
-    let (stated_uid, uid) = (metadata::text(new, "uid"), metadata::text(live, "uid"));
-    if !stated_uid.is_empty() && stated_uid != uid {
-        let key = shown_key(definition, metadata::text(live, "namespace"), name);
-        return Err(Status::conflict(
-            &resource,
-            name,
-            format_args!(
-                "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
-                 Precondition failed: UID in precondition: {stated_uid}, UID in object meta: {uid}"
-            ),
-        ));
-    }
+    check_stored(definition, live, new, ("uid", "UID"))?;
     let version = metadata::text(new, "resourceVersion");
     let number = if version.is_empty() {
         0

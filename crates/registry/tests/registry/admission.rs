@@ -244,3 +244,33 @@ async fn a_write_in_an_older_version_keeps_fields_of_the_newer_one() {
     assert_eq!(later["status"]["desiredReplicas"], 4);
     assert_eq!(later["status"]["conditions"], told["status"]["conditions"]);
 }
+
+#[tokio::test]
+async fn the_creator_of_an_older_autoscaler_owns_its_default_target() {
+    let registry = registry().await;
+    let spec = json!({
+        "maxReplicas": 3,
+        "scaleTargetRef": {"kind": "Deployment", "name": "web", "apiVersion": "apps/v1"},
+    });
+    let scaler = create(
+        &registry,
+        V1_SCALERS,
+        json!({"metadata": {"name": "h"}, "spec": spec}),
+    )
+    .await;
+    assert_eq!(scaler["spec"]["targetCPUUtilizationPercentage"], 80);
+    let owned = &scaler["metadata"]["managedFields"][0];
+    assert_eq!(owned["apiVersion"], "autoscaling/v1");
+    assert_eq!(
+        owned["fieldsV1"]["f:spec"]["f:targetCPUUtilizationPercentage"],
+        json!({}),
+        "{owned}"
+    );
+    // Metrics of the newer version, as the older one carries them: there is a target already.
+    let memory =
+        json!([{"type": "Resource", "resource": {"name": "memory", "targetAverageUtilization": 60}}]);
+    let annotations = json!({"autoscaling.alpha.kubernetes.io/metrics": memory.to_string()});
+    let metadata = json!({"name": "m", "annotations": annotations});
+    let scaler = create(&registry, V1_SCALERS, json!({"metadata": metadata, "spec": spec})).await;
+    assert!(scaler["spec"]["targetCPUUtilizationPercentage"].is_null());
+}

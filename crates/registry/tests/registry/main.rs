@@ -7,6 +7,7 @@ mod custom;
 mod evictions;
 mod mutating_policies;
 mod objects;
+mod pod_security;
 mod policies;
 mod recorded_creates;
 mod recorded_other_kinds;

@@ -224,9 +224,8 @@ async fn pages_show_one_revision() {
             .await
             .unwrap();
         names.extend(
-            page.items
-                .iter()
-                .map(|item| cluster.show(item)["metadata"]["name"].clone()),
+            page.objects()
+                .map(|object| cluster.show(&object)["metadata"]["name"].clone()),
         );
         // Changes between two pages are not visible.
         let _ = cluster.delete("e").await;
@@ -438,6 +437,17 @@ async fn a_watch_accepts_any_timeout() {
     };
     let mut watch = cluster.watch(options).await;
     assert_eq!(next(&mut watch, 1).await, ["ADDED a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_with_a_negative_timeout_ends_at_once() {
+    let cluster = Cluster::start().await;
+    let first = cluster.create(config_map("a", "1")).await.unwrap();
+    let query = format!("watch=1&timeoutSeconds=-1&resourceVersion={}", version(&first));
+    let mut watch = cluster.watch(WatchOptions::from_query(&query).unwrap()).await;
+    let asked = tokio::time::Instant::now();
+    assert_eq!(next(&mut watch, 1).await, ["END"]);
+    assert_eq!(asked.elapsed(), std::time::Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]

@@ -77,6 +77,21 @@ fn without_ages(cells: &Value) -> Vec<Value> {
     cells.as_array().unwrap().iter().map(mask).collect()
 }
 
+/// The cells of an object's row.
+fn cells(definition: &Definition, object: &Value, now: Time) -> Value {
+    let stored = StoredObject {
+        bytes: encode_body(&definition.schema, object).unwrap().into(),
+        revision: None,
+    };
+    let printer = TablePrinter {
+        definition,
+        include: IncludeObject::None,
+        now,
+    };
+    let mut printed: Value = serde_json::from_slice(&printer.object(&stored).unwrap()).unwrap();
+    printed["rows"][0]["cells"].take()
+}
+
 #[test]
 fn rows_equal_those_of_kubernetes() {
     let definitions = Definition::builtin();
@@ -105,20 +120,9 @@ fn rows_equal_those_of_kubernetes() {
                 .iter()
                 .find(|known| known.resource.group_version_kind() == kind);
             let Some(definition) = known else { continue };
-            let bytes = encode_body(&definition.schema, object).unwrap().into();
-            let stored = StoredObject {
-                bytes,
-                revision: None,
-            };
-            let printer = TablePrinter {
-                definition,
-                include: IncludeObject::None,
-                now,
-            };
-            let printed: Value = serde_json::from_slice(&printer.object(&stored).unwrap()).unwrap();
             checked += 1;
             let (ours, theirs) = (
-                without_ages(&printed["rows"][0]["cells"]),
+                without_ages(&cells(definition, object, now)),
                 without_ages(&row["cells"]),
             );
             if ours != theirs {
@@ -131,4 +135,42 @@ fn rows_equal_those_of_kubernetes() {
     }
     assert!(checked > 20, "only {checked} recorded rows were found");
     assert!(wrong.is_empty(), "{checked} rows\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_claim_shows_what_its_volume_has_once_it_is_bound() {
+    let definitions = Definition::builtin();
+    let claims = definitions
+        .iter()
+        .find(|known| known.resource.plural == "persistentvolumeclaims")
+        .unwrap();
+    let now: Time = "2026-11-15T21:20:00Z".parse().unwrap();
+    // It requests less than it gets.
+    let status = json!({"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "2Gi"}});
+    for (volume, status, shown) in [
+        (
+            json!("pv-1"),
+            status.clone(),
+            json!(["Bound", "pv-1", "2Gi", "RWO"]),
+        ),
+        (
+            json!("pv-1"),
+            json!({"phase": "Pending"}),
+            json!(["Pending", "pv-1", "0", ""]),
+        ),
+        (
+            json!(null),
+            json!({"phase": "Pending"}),
+            json!(["Pending", "", "", ""]),
+        ),
+        // A status that nothing stands behind.
+        (json!(null), status, json!(["Bound", "", "", ""])),
+    ] {
+        let claim = json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
+            "spec": {"volumeName": volume, "resources": {"requests": {"storage": "1Gi"}}}, "status": status,
+        });
+        let cells = cells(claims, &claim, now);
+        assert_eq!(json!(cells.as_array().unwrap()[1..5]), shown, "{claim}");
+    }
 }

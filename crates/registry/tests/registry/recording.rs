@@ -216,13 +216,18 @@ pub(crate) async fn apply(
 
 /// The warnings of a create.
 pub(crate) async fn warnings(registry: &Registry, path: &str, body: Value) -> Vec<String> {
-    let request = json!({"method": "POST", "path": path, "body": body});
+    warnings_of(registry, "POST", path, body).await
+}
+
+/// The warnings of a create or an update.
+pub(crate) async fn warnings_of(registry: &Registry, method: &str, path: &str, body: Value) -> Vec<String> {
+    let request = json!({"method": method, "path": path, "body": body});
     let target = Target::of(&request).expect("a path of a registry");
-    let (created, warnings) = target
+    let (written, warnings) = target
         .send(registry, &request)
         .await
         .expect("a verb of a registry");
-    created.unwrap_or_else(|status| panic!("{path}: {status}"));
+    written.unwrap_or_else(|status| panic!("{path}: {status}"));
     warnings
 }
 

@@ -944,6 +944,41 @@ async fn services_and_endpoints() {
         ],
     )
     .await;
+    let two_labels = "should be a domain with at least two segments separated by dots";
+    let long = format!("{}.b", "a".repeat(64));
+    let mut domains = slice.clone();
+    domains["addressType"] = json!("FQDN");
+    check(
+        &slices,
+        domains,
+        &[
+            ("/endpoints/0/addresses", json!(["a.b", "c.d."]), ""),
+            (
+                "/endpoints/0/addresses",
+                json!([""]),
+                "endpoints[0].addresses[0]: Required value",
+            ),
+            (
+                "/endpoints/0/addresses",
+                json!(["a."]),
+                &format!("endpoints[0].addresses[0]: Invalid value: \"a\": {two_labels}"),
+            ),
+            (
+                "/endpoints/0/addresses",
+                json!(["A.b."]),
+                &format!("endpoints[0].addresses[0]: Invalid value: \"A.b\": {SUBDOMAIN}"),
+            ),
+            (
+                "/endpoints/0/addresses",
+                json!([long]),
+                &format!(
+                    "endpoints[0].addresses[0]: Invalid value: \"{}\": must be no more than 63 characters",
+                    "a".repeat(64)
+                ),
+            ),
+        ],
+    )
+    .await;
     check_change(
         &slices,
         slice,
@@ -988,7 +1023,7 @@ async fn network_policies() {
             (
                 "/spec/ingress",
                 json!([{"ports": [{"port": 80, "endPort": 79}]}]),
-                "spec.ingress[0].ports[0].endPort: Invalid value: 79: must be greater than or equal to `port`",
+                "spec.ingress[0].ports[0].endPort: Invalid value: 80: must be greater than or equal to `port`",
             ),
             (
                 "/spec/ingress",
@@ -1280,6 +1315,17 @@ async fn budgets_and_autoscalers() {
                 json!({"scaleDown": {"policies": [{"type": "Share", "value": 1, "periodSeconds": 15}]}}),
                 "spec.behavior.scaleDown.policies[0].type: Unsupported value: \"Share\": supported values: \"Percent\", \
                  \"Pods\"",
+            ),
+            // An empty list is not a missing one, which has a default.
+            (
+                "/spec/behavior",
+                json!({"scaleUp": {"policies": []}, "scaleDown": {"policies": null}}),
+                "spec.behavior.scaleUp.policies: Required value: must specify at least one Policy",
+            ),
+            (
+                "/spec/behavior",
+                json!({"scaleDown": {"policies": []}}),
+                "spec.behavior.scaleDown.policies: Required value: must specify at least one Policy",
             ),
         ],
     )

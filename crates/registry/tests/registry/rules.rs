@@ -1,6 +1,6 @@
 //! Validation and defaults of services, pods and simple kinds that no recording covers.
 
-use crate::recording::{registry, send, warnings};
+use crate::recording::{create, registry, send, warnings, warnings_of};
 use serde_json::{Value, json};
 use watchkeeper_registry::{Registry, RegistryOptions};
 use watchkeeper_storage::{Store, StoreOptions};
@@ -547,13 +547,321 @@ async fn warnings_for_pods() {
             ],
         ),
     ];
-    for (fields, told) in cases {
+    let more = [
+        (
+            json!({"nodeSelector": {"node-role.kubernetes.io/master": ""}}),
+            vec![
+                "spec.nodeSelector[node-role.kubernetes.io/master]: use \"node-role.kubernetes.io/control-plane\" instead"
+                    .to_owned(),
+            ],
+        ),
+        (
+            json!({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
+                "weight": 1,
+                "preference": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b", "-c"]}]},
+            }]}}}),
+            vec![format!(
+                "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference\
+                 .matchExpressions[0].values[1]: -c is invalid, {LABEL_VALUE}"
+            )],
+        ),
+        (
+            json!({"volumes": [{"name": "v", "storageos": {"volumeName": "v"}}]}),
+            vec!["spec.volumes[0].storageOS: deprecated in v1.22, non-functional in v1.25+".to_owned()],
+        ),
+        (
+            json!({
+                "dnsConfig": {"nameservers": ["2001:DB8::1", "10.0.0.1"]},
+                "hostAliases": [{"ip": "2001:db8:0::1", "hostnames": ["a"]}],
+            }),
+            vec![
+                "spec.dnsConfig.nameservers[0]: IPv6 address \"2001:DB8::1\" should be in RFC 5952 canonical format \
+                 (\"2001:db8::1\")"
+                    .to_owned(),
+                "spec.hostAliases[0].ip: IPv6 address \"2001:db8:0::1\" should be in RFC 5952 canonical format \
+                 (\"2001:db8::1\")"
+                    .to_owned(),
+            ],
+        ),
+    ];
+    for (fields, told) in cases.into_iter().chain(more) {
         let mut spec = json!({"containers": [{"name": "a", "image": "i"}]});
         for (name, value) in fields.as_object().unwrap() {
             spec[name] = value.clone();
         }
         let pod = json!({"metadata": {"name": "x"}, "spec": spec});
         assert_eq!(warnings(&registry().await, PODS, pod).await, told, "{fields}");
+    }
+}
+
+const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and \
+                           must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', \
+                           regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+/// Kubernetes evaluates a pod once, when it is created.
+#[tokio::test]
+async fn updates_of_pods_have_no_warnings() {
+    let registry = registry().await;
+    let pod = json!({"metadata": {"name": "x"}, "spec": {
+        "containers": [{"name": "a", "image": "i"}], "imagePullSecrets": [{}],
+    }});
+    assert_eq!(warnings(&registry, PODS, pod).await.len(), 1);
+    let path = format!("{PODS}/x");
+    let mut live = send(&registry, "GET", &path, json!(null)).await.unwrap();
+    live["spec"]["containers"][0]["image"] = json!("j");
+    assert!(warnings_of(&registry, "PUT", &path, live).await.is_empty());
+}
+
+/// An AppArmor annotation becomes a field, unless the pod's own profile says the same.
+#[tokio::test]
+async fn app_armor_annotations_without_a_field_have_a_warning() {
+    const KEY: &str = "container.apparmor.security.beta.kubernetes.io/a";
+    const WHY: &str = "metadata.annotations[container.apparmor.security.beta.kubernetes.io/a]: deprecated since v1.30; use \
+                       the \"appArmorProfile\" field instead";
+    let profile = json!({"appArmorProfile": {"type": "RuntimeDefault"}});
+    let plain = json!({"name": "a", "image": "i"});
+    let profiled = json!({"name": "a", "image": "i", "securityContext": profile});
+    for (spec, is_warned, stored) in [
+        (json!({"containers": [plain]}), true, profile.clone()),
+        (json!({"containers": [profiled]}), false, profile.clone()),
+        (
+            json!({"containers": [plain], "securityContext": profile}),
+            false,
+            json!(null),
+        ),
+        (
+            json!({"containers": [plain], "os": {"name": "windows"}}),
+            false,
+            json!(null),
+        ),
+    ] {
+        let registry = registry().await;
+        let metadata = json!({"name": "x", "annotations": {KEY: "runtime/default"}});
+        let told = warnings(&registry, PODS, json!({"metadata": metadata, "spec": spec})).await;
+        assert_eq!(told == [WHY], is_warned, "{spec}: {told:?}");
+        let live = send(&registry, "GET", &format!("{PODS}/x"), json!(null))
+            .await
+            .unwrap();
+        assert_eq!(live["spec"]["containers"][0]["securityContext"], stored, "{spec}");
+    }
+    // A template keeps its annotations.
+    let path = "/api/v1/namespaces/default/podtemplates";
+    for (container, is_warned) in [(plain, true), (profiled, false)] {
+        let template = json!({"metadata": {"annotations": {KEY: "runtime/default"}}, "spec": {"containers": [container]}});
+        let told = warnings(
+            &registry().await,
+            path,
+            json!({"metadata": {"name": "x"}, "template": template}),
+        )
+        .await;
+        assert_eq!(told == [format!("template.{WHY}")], is_warned, "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn addresses_that_are_not_in_canonical_form_have_a_warning() {
+    let told = |path: &str, shown: &str, canonical: &str| {
+        let what = if shown.contains('/') {
+            "CIDR value"
+        } else {
+            "address"
+        };
+        format!("{path}: IPv6 {what} \"{shown}\" should be in RFC 5952 canonical format (\"{canonical}\")")
+    };
+    let slice = |labels: Value| {
+        json!({
+            "metadata": {"name": "x", "labels": labels}, "addressType": "IPv6",
+            "endpoints": [{"addresses": ["2001:DB8::1"]}],
+        })
+    };
+    let managed = json!({"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"});
+    let block = |cidr: &str, except: Value| json!([{"ipBlock": {"cidr": cidr, "except": except}}]);
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let cases = [
+        (
+            "/api/v1/namespaces/default/services",
+            json!({"metadata": {"name": "x"}, "spec": {
+                "type": "LoadBalancer", "ports": [{"port": 80}],
+                "loadBalancerIP": "2001:DB8::1", "loadBalancerSourceRanges": ["2001:DB8::/64", "10.0.0.0/8"],
+            }}),
+            vec![
+                told("spec.loadBalancerIP", "2001:DB8::1", "2001:db8::1"),
+                told(
+                    "spec.loadBalancerSourceRanges[0]",
+                    "2001:DB8::/64",
+                    "2001:db8::/64",
+                ),
+            ],
+        ),
+        (
+            "/api/v1/namespaces/default/endpoints",
+            json!({"metadata": {"name": "x"}, "subsets": [
+                {"notReadyAddresses": [{"ip": "2001:db8::0:1"}], "ports": [{"port": 80}]},
+            ]}),
+            vec![told(
+                "subsets[0].notReadyAddresses[0].ip",
+                "2001:db8::0:1",
+                "2001:db8::1",
+            )],
+        ),
+        (
+            slices,
+            slice(json!({})),
+            vec![told("endpoints[0].addresses[0]", "2001:DB8::1", "2001:db8::1")],
+        ),
+        (slices, slice(managed), vec![]),
+        (
+            slices,
+            json!({"metadata": {"name": "x"}, "addressType": "FQDN", "endpoints": [{"addresses": ["a.b"]}]}),
+            vec!["spec.addressType: FQDN endpoints are deprecated".to_owned()],
+        ),
+        (
+            "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
+            json!({"metadata": {"name": "x"}, "spec": {
+                "podSelector": {},
+                "ingress": [{"from": block("10.0.0.0/8", json!([]))}],
+                "egress": [{"to": block("2001:DB8::/32", json!(["2001:db8:0:1::/64", "2001:db8:0::/64"]))}],
+            }}),
+            vec![
+                told(
+                    "spec.egress[0].to[0].ipBlock.cidr",
+                    "2001:DB8::/32",
+                    "2001:db8::/32",
+                ),
+                told(
+                    "spec.egress[0].to[0].ipBlock.except[1]",
+                    "2001:db8:0::/64",
+                    "2001:db8::/64",
+                ),
+            ],
+        ),
+    ];
+    for (path, object, told) in cases {
+        // Endpoints as such are deprecated; that is told by the server.
+        assert_eq!(warnings(&registry().await, path, object).await, told, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_written_status_has_warnings_of_its_own() {
+    let registry = registry().await;
+    let services = "/api/v1/namespaces/default/services";
+    let service =
+        json!({"metadata": {"name": "x"}, "spec": {"clusterIP": "None", "sessionAffinity": "ClientIP"}});
+    assert_eq!(
+        warnings(&registry, services, service).await,
+        ["spec.SessionAffinity is ignored for headless services"]
+    );
+    let balancer =
+        json!({"metadata": {"name": "y"}, "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}});
+    create(&registry, services, balancer).await;
+    let pod = json!({"metadata": {"name": "x"}, "spec": {"containers": [{"name": "a", "image": "i"}]}});
+    create(&registry, PODS, pod).await;
+    let headless = format!("{services}/x");
+    for (path, status, told) in [
+        (&headless, json!({}), None),
+        (
+            &format!("{services}/y"),
+            json!({"loadBalancer": {"ingress": [{"ip": "2001:DB8::1"}]}}),
+            Some("status.loadBalancer.ingress[0]"),
+        ),
+        (
+            &format!("{PODS}/x"),
+            json!({"podIPs": [{"ip": "2001:DB8::1"}], "podIP": "2001:DB8::1"}),
+            Some("status.podIPs[0].ip"),
+        ),
+    ] {
+        let mut live = send(&registry, "GET", path, json!(null)).await.unwrap();
+        live["status"] = status;
+        let told: Vec<String> = told
+            .iter()
+            .map(|path| {
+                format!(
+                    "{path}: IPv6 address \"2001:DB8::1\" should be in RFC 5952 canonical format (\"2001:db8::1\")"
+                )
+            })
+            .collect();
+        let path = format!("{path}/status");
+        assert_eq!(warnings_of(&registry, "PUT", &path, live).await, told, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn warnings_for_nodes_classes_and_workloads() {
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {
+        "restartPolicy": "Never", "containers": [{"name": "c", "image": "i:1"}],
+    }});
+    let indexed = json!({
+        "completionMode": "Indexed", "completions": 100_001, "parallelism": 10_001, "template": template,
+    });
+    let many = "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes \
+                might not be able to track completedIndexes when a big number of indexes fail";
+    let mut running = template.clone();
+    running["spec"]["restartPolicy"] = json!("Always");
+    let cases = [
+        (
+            "/api/v1/nodes",
+            json!({"metadata": {"name": "x"}, "spec": {"externalID": "i"}}),
+            vec!["spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned()],
+        ),
+        (
+            "/apis/node.k8s.io/v1/runtimeclasses",
+            json!({"metadata": {"name": "x"}, "handler": "h", "scheduling": {
+                "nodeSelector": {"beta.kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64"},
+            }}),
+            vec!["scheduling.nodeSelector: deprecated since v1.14; use \"kubernetes.io/os\" instead".to_owned()],
+        ),
+        (
+            "/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities",
+            json!({"metadata": {"name": "x"}, "storageClassName": "s", "nodeTopology": {
+                "matchLabels": {"beta.kubernetes.io/os": "linux"},
+                "matchExpressions": [{"key": "beta.kubernetes.io/arch", "operator": "Exists"}],
+            }}),
+            vec![
+                "nodeTopology.matchExpressions[0].key: beta.kubernetes.io/arch is deprecated since v1.14; use \
+                 \"kubernetes.io/arch\" instead"
+                    .to_owned(),
+                "nodeTopology.matchLabels.beta.kubernetes.io/os: deprecated since v1.14; use \"kubernetes.io/os\" instead"
+                    .to_owned(),
+            ],
+        ),
+        (
+            "/apis/batch/v1/namespaces/default/jobs",
+            json!({"metadata": {"name": "x"}, "spec": indexed}),
+            vec![format!("spec: {many}")],
+        ),
+        (
+            "/apis/batch/v1/namespaces/default/cronjobs",
+            json!({"metadata": {"name": "x"}, "spec": {"schedule": "@daily", "jobTemplate": {"spec": indexed}}}),
+            vec![format!("spec.jobTemplate.spec: {many}")],
+        ),
+        (
+            "/apis/apps/v1/namespaces/default/statefulsets",
+            json!({"metadata": {"name": "x"}, "spec": {
+                "selector": {"matchLabels": {"a": "b"}}, "template": running, "revisionHistoryLimit": -1,
+                "volumeClaimTemplates": [{"metadata": {"name": "v"}, "spec": {
+                    "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1500m"}},
+                }}],
+            }}),
+            vec![
+                "spec.volumeClaimTemplates[0].Spec.resources.requests[storage]: fractional byte value \"1500m\" is \
+                 invalid, must be an integer"
+                    .to_owned(),
+                "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is \
+                 recommended"
+                    .to_owned(),
+            ],
+        ),
+        (
+            "/api/v1/persistentvolumes",
+            json!({"metadata": {"name": "x"}, "spec": {
+                "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "quobyte": {"registry": "r:1", "volume": "v"},
+            }}),
+            vec![],
+        ),
+    ];
+    for (path, object, told) in cases {
+        assert_eq!(warnings(&registry().await, path, object).await, told, "{path}");
     }
 }
 
@@ -601,4 +909,55 @@ async fn warnings_for_storage() {
     for (path, object, told) in cases {
         assert_eq!(warnings(&registry().await, path, object).await, told, "{path}");
     }
+}
+
+#[tokio::test]
+async fn a_new_cron_job_whose_name_is_no_label_has_a_warning() {
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i:1"}]}});
+    let cron_job = |name: &str| {
+        json!({"metadata": {"name": name}, "spec": {
+            "schedule": "@daily", "jobTemplate": {"spec": {"template": template}},
+        }})
+    };
+    let registry = registry().await;
+    let path = "/apis/batch/v1/namespaces/default/cronjobs";
+    assert!(warnings(&registry, path, cron_job("nightly")).await.is_empty());
+    let told = warnings(&registry, path, cron_job("nightly.v2")).await;
+    let why = "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label \
+               is recommended: [must not contain dots]";
+    assert_eq!(told, [why]);
+    // The name of an existing object cannot be changed any more.
+    let path = format!("{path}/nightly.v2");
+    let mut live = send(&registry, "GET", &path, json!(null)).await.unwrap();
+    live["spec"]["suspend"] = json!(true);
+    assert!(warnings_of(&registry, "PUT", &path, live).await.is_empty());
+}
+
+#[tokio::test]
+async fn only_one_priority_class_is_the_default() {
+    let registry = registry().await;
+    let path = "/apis/scheduling.k8s.io/v1/priorityclasses";
+    let class = |name: &str, is_default: bool| json!({"metadata": {"name": name}, "value": 1, "globalDefault": is_default});
+    create(&registry, path, class("first", true)).await;
+    let other = create(&registry, path, class("other", false)).await;
+    let why = |name: &str| {
+        format!(
+            "priorityclasses.scheduling.k8s.io \"{name}\" is forbidden: PriorityClass first is already marked as default. \
+             Only one default can exist"
+        )
+    };
+    let second = send(&registry, "POST", path, class("second", true))
+        .await
+        .unwrap_err();
+    assert_eq!((second.code, second.message), (403, why("second")));
+    let mut changed = other;
+    changed["globalDefault"] = json!(true);
+    let refused = send(&registry, "PUT", &format!("{path}/other"), changed)
+        .await
+        .unwrap_err();
+    assert_eq!(refused.message, why("other"));
+    let patch = json!({"metadata": {"labels": {"a": "b"}}});
+    send(&registry, "PATCH", &format!("{path}/first"), patch)
+        .await
+        .unwrap();
 }

@@ -101,7 +101,7 @@ impl Cluster {
         loop {
             let page = self.registry.list(&self.maps, "default", &options).await.unwrap();
             assert_eq!(page.shard_selector, shard_selector);
-            let items = page.items.iter().map(|item| item.to_value(&self.maps).unwrap());
+            let items = page.objects().map(|object| object.to_value(&self.maps).unwrap());
             names.extend(items.map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()));
             match page.continue_token {
                 Some(token) => options.continue_token = token,

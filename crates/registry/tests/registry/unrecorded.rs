@@ -117,7 +117,7 @@ async fn storage_classes_are_validated_on_update() {
 }
 
 #[tokio::test]
-async fn immutable_fields_are_not_validated_again() {
+async fn volume_attributes_classes_are_validated_after_the_update() {
     check_change(
         "/apis/storage.k8s.io/v1/volumeattributesclasses",
         json!({"metadata": {"name": "x"}, "driverName": "a.example.com", "parameters": {"a": "b"}}),
@@ -125,16 +125,21 @@ async fn immutable_fields_are_not_validated_again() {
             (
                 "/driverName",
                 json!(""),
-                "driverName: Forbidden: updates to driverName are forbidden.",
+                "[driverName: Forbidden: updates to driverName are forbidden., driverName: Required value]",
             ),
             (
                 "/parameters",
                 json!({}),
-                "parameters: Forbidden: updates to parameters are forbidden.",
+                "[parameters: Forbidden: updates to parameters are forbidden., parameters: Required value: must contain \
+                 at least one key/value pair]",
             ),
         ],
     )
     .await;
+}
+
+#[tokio::test]
+async fn immutable_fields_are_not_validated_again() {
     check_change(
         "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
         json!({
@@ -224,6 +229,80 @@ async fn an_empty_string_in_a_pointer_field_is_not_defaulted() {
         "/apis/scheduling.k8s.io/v1/priorityclasses",
         json!({"metadata": {"name": "x"}, "value": 1}),
         &[("/preemptionPolicy", json!(""), "preemptionPolicy: Required value")],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn an_empty_port_name_has_neither_valid_characters_nor_a_letter() {
+    let path = "spec.egress[0].ports[0].port: Invalid value: \"\"";
+    check(
+        "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
+        json!({"metadata": {"name": "x"}, "spec": {"podSelector": {}, "egress": [{"ports": [{"port": "dns"}]}]}}),
+        &[(
+            "/spec/egress/0/ports/0/port",
+            json!(""),
+            &format!(
+                "[{path}: must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-), {path}: must contain \
+                 at least one letter (a-z)]"
+            ),
+        )],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn declared_formats_have_their_own_texts() {
+    let long = "a".repeat(254);
+    let [class, attribute, driver] = [
+        "spec.devices.requests[0].firstAvailable[0].deviceClassName",
+        "spec.devices.constraints[0].matchAttribute",
+        "spec.devices.config[0].opaque.driver",
+    ];
+    let capitals = SUBDOMAIN
+        .replace("a lowercase RFC", "an RFC")
+        .replace("lower case alphanumeric", "alphanumeric")
+        .replace("example.com", "Example.com");
+    check(
+        "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
+        json!({
+            "metadata": {"name": "x"},
+            "spec": {"devices": {
+                "requests": [{"name": "r", "firstAvailable": [{"name": "s", "deviceClassName": "c"}]}],
+                "constraints": [{"requests": ["r"], "matchAttribute": "example.com/a"}],
+                "config": [{"requests": ["r"], "opaque": {"driver": "example.com", "parameters": {}}}],
+            }},
+        }),
+        &[
+            (
+                "/spec/devices/requests/0/firstAvailable/0/deviceClassName",
+                json!(long),
+                &format!("{class}: Invalid value: \"{long}\": must be no more than 253 bytes"),
+            ),
+            (
+                "/spec/devices/constraints/0/matchAttribute",
+                json!("-/a"),
+                &format!("{attribute}: Invalid value: \"-\": prefix: {SUBDOMAIN}"),
+            ),
+            (
+                "/spec/devices/constraints/0/matchAttribute",
+                json!("/a"),
+                &format!("{attribute}: Invalid value: \"\": prefix must not be empty"),
+            ),
+            (
+                "/spec/devices/config/0/opaque/driver",
+                json!("-x"),
+                &format!("{driver}: Invalid value: \"-x\": {capitals}"),
+            ),
+            (
+                "/spec/devices/config/0/opaque/driver",
+                json!(long),
+                &format!(
+                    "[{driver}: Too long: may not be more than 63 bytes, {driver}: Invalid value: \"{long}\": must be \
+                     no more than 253 bytes]"
+                ),
+            ),
+        ],
     )
     .await;
 }

@@ -162,3 +162,21 @@ async fn a_gated_pod_cannot_be_bound() {
         .unwrap();
     bind(&registry, "p").await.unwrap();
 }
+
+#[tokio::test]
+async fn an_unset_node_port_is_kept_by_the_name_of_the_port() {
+    let services = "/api/v1/namespaces/default/services";
+    let ports = |name: &str, number: i64| json!([{"name": name, "port": number}]);
+    let mut service =
+        json!({"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": ports("a", 80)}});
+    for (name, number, is_kept) in [("a", 81, true), ("b", 80, false)] {
+        let registry = registry().await;
+        service["spec"]["ports"] = ports("a", 80);
+        let made = send(&registry, "POST", services, service.clone()).await.unwrap();
+        service["spec"]["ports"] = ports(name, number);
+        let changed = send(&registry, "PUT", &format!("{services}/s"), service.clone()).await;
+        let [before, after] =
+            [&made, &changed.unwrap()].map(|service| service["spec"]["ports"][0]["nodePort"].clone());
+        assert_eq!(before == after, is_kept, "{name} {number}");
+    }
+}

@@ -67,7 +67,7 @@ impl Authorizer for Shared {
                 ..Decision::default()
             };
         };
-        let (is_allowed, reason) = match self.0.grants.decide(user, action(question)) {
+        let (is_allowed, reason) = match self.0.grants.decide(user, attributes(question)) {
             rbac::Decision::Allowed(why) => (true, why),
             rbac::Decision::Refused(why) => (false, why),
         };
@@ -79,11 +79,11 @@ impl Authorizer for Shared {
     }
 }
 
-fn action(question: &Question) -> rbac::Action<'_> {
+fn attributes(question: &Question) -> rbac::Attributes<'_> {
     let verb = &question.verb;
     match &question.target {
-        Target::Path(path) => rbac::Action::Path { verb, path },
-        Target::Resource(target) => rbac::Action::Resource {
+        Target::Path(path) => rbac::Attributes::Path { verb, path },
+        Target::Resource(target) => rbac::Attributes::Resource {
             verb,
             group: &target.group,
             resource: &target.resource,

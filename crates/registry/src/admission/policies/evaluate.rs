@@ -47,12 +47,12 @@ pub(super) struct Denial {
     pub(super) index: usize,
 }
 
-/// What a policy wants the audit event to say, by the keys of its annotations.
+/// The values that a policy adds to the audit event, by annotation key.
 #[derive(Debug, Default)]
 pub(super) struct Notes(pub(super) BTreeMap<String, Vec<String>>);
 
 impl Notes {
-    /// Adds what an annotation says. Nothing, and the same once more, is not told.
+    /// Adds the value of an annotation, unless it is empty or there already.
     fn add(&mut self, key: &str, value: &Evaluated<'_>) {
         let text = value.as_str().map(str::trim).unwrap_or_default();
         if text.is_empty() {

@@ -4,6 +4,7 @@
 //! one. An apply configuration is merged as in server-side apply, but no manager is recorded; a JSON patch is
 //! applied. A failed mutation is skipped; its failure policy decides at the end if the write is rejected.
 
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use watchkeeper_cel::Value as Evaluated;
 use watchkeeper_meta::{Status, StatusCause, StatusReason};
@@ -34,13 +35,13 @@ struct Due<'p> {
 }
 
 /// The failure of a policy.
-struct Refusal {
+struct PolicyFailure {
     message: String,
     /// `None` for the default reason.
     reason: Option<StatusReason>,
 }
 
-impl Refusal {
+impl PolicyFailure {
     fn new(policy: &Policy, binding: &Binding, why: &str) -> Self {
         let (policy, binding) = (&policy.name, &binding.name);
         Self {
@@ -52,53 +53,57 @@ impl Refusal {
 
 impl Registry {
     /// Runs mutating policies on an object; returns true if it changed.
-    pub(in crate::admission) async fn mutate_by_policies(
-        &self,
-        asked: Asked<'_>,
-        bound: &[Bound],
-        state: &mut Mutated<'_>,
-        rounds: &mut Rounds,
-    ) -> Result<bool, Status> {
-        let old = asked.old.map(whole);
-        let current = whole((state.object, state.managers));
-        let write = asked.write(Some(&current), old.as_ref());
-        let about = bound.iter().enumerate();
-        let about: Vec<(usize, &Bound)> = about
-            .filter(|(_, bound)| bound.policy.matching.may_match(&write))
-            .collect();
-        if about.is_empty() {
-            return Ok(false);
-        }
-        let home = self.namespace_of(&write).await?;
-        let authorizer = self.authorizer_for(&write).await?;
-        let mut refusals = Vec::new();
-        let mut due = Vec::new();
-        for (place, Bound { policy, binding }) in about {
-            let is_meant = policy.matching.matches(&write, home.as_ref())
-                && binding
-                    .matching
-                    .as_ref()
-                    .is_none_or(|matching| matching.matches(&write, home.as_ref()));
-            if !is_meant {
-                continue;
+    pub(in crate::admission) fn mutate_by_policies<'a, 'd>(
+        &'a self,
+        asked: Asked<'a>,
+        bound: &'a [Bound],
+        state: &'a mut Mutated<'d>,
+        rounds: &'a mut Rounds,
+    ) -> BoxFuture<'a, Result<bool, Status>> {
+        Box::pin(async move {
+            let old = asked.old.map(whole);
+            let current = whole((state.object, state.managers));
+            let write = asked.write(Some(&current), old.as_ref());
+            let about = bound.iter().enumerate();
+            let about: Vec<(usize, &Bound)> = about
+                .filter(|(_, bound)| bound.policy.matching.may_match(&write))
+                .collect();
+            if about.is_empty() {
+                return Ok(false);
             }
-            let namespace = metadata::text(write.shown(), "namespace");
-            match self.parameters(policy, &binding.parameters, namespace).await? {
-                Ok(found) => due.extend(Due::each(place, policy, binding, found)),
-                Err(why) if policy.fails_closed => refusals.push(Refusal::new(policy, binding, &why)),
-                Err(_) => {}
+            let home = self.namespace_of(&write).await?;
+            let authorizer = self.authorizer_for(&write).await?;
+            let mut refusals = Vec::new();
+            let mut due = Vec::new();
+            for (place, Bound { policy, binding }) in about {
+                let is_meant = policy.matching.matches(&write, home.as_ref())
+                    && binding
+                        .matching
+                        .as_ref()
+                        .is_none_or(|matching| matching.matches(&write, home.as_ref()));
+                if !is_meant {
+                    continue;
+                }
+                let namespace = metadata::text(write.shown(), "namespace");
+                match self.parameters(policy, &binding.parameters, namespace).await? {
+                    Ok(found) => due.extend(Due::each(place, policy, binding, found)),
+                    Err(why) if policy.fails_closed => {
+                        refusals.push(PolicyFailure::new(policy, binding, &why))
+                    }
+                    Err(_) => {}
+                }
             }
-        }
-        let cluster = Cluster {
-            namespace: home.as_ref().filter(|_| !write.is_of_namespace()),
-            authorizer: &authorizer,
-            now: timestamp(self.clock().now()),
-        };
-        let is_changed = cluster.run(due, &asked, old.as_ref(), state, rounds, &mut refusals)?;
-        match refused(&asked.action, metadata::text(state.object, "name"), refusals) {
-            Some(status) => Err(status),
-            None => Ok(is_changed),
-        }
+            let cluster = Cluster {
+                namespace: home.as_ref().filter(|_| !write.is_of_namespace()),
+                authorizer: &authorizer,
+                now: timestamp(self.clock().now()),
+            };
+            let is_changed = cluster.run(due, &asked, old.as_ref(), state, rounds, &mut refusals)?;
+            match refused(&asked.action, metadata::text(state.object, "name"), refusals) {
+                Some(status) => Err(status),
+                None => Ok(is_changed),
+            }
+        })
     }
 }
 
@@ -142,7 +147,7 @@ impl Cluster<'_> {
         old: Option<&Value>,
         state: &mut Mutated<'_>,
         rounds: &mut Rounds,
-        refusals: &mut Vec<Refusal>,
+        refusals: &mut Vec<PolicyFailure>,
     ) -> Result<bool, Status> {
         let before = state.object.clone();
         for due in due {
@@ -174,14 +179,14 @@ impl Cluster<'_> {
         asked: &Asked<'_>,
         old: Option<&Value>,
         state: &mut Mutated<'_>,
-        refusals: &mut Vec<Refusal>,
+        refusals: &mut Vec<PolicyFailure>,
     ) -> Result<bool, Status> {
         let Due { policy, binding, .. } = due;
         let mut refuse = |why: &str| {
             if policy.fails_closed {
-                refusals.push(Refusal {
+                refusals.push(PolicyFailure {
                     reason: Some(StatusReason::INVALID),
-                    ..Refusal::new(policy, binding, why)
+                    ..PolicyFailure::new(policy, binding, why)
                 });
             }
         };
@@ -303,7 +308,7 @@ fn operations(made: &Evaluated<'_>) -> Result<Value, String> {
 }
 
 /// The error for a write with failed mutations: the first gives the message, all are listed.
-fn refused(action: &Action<'_>, name: &str, refusals: Vec<Refusal>) -> Option<Status> {
+fn refused(action: &Action<'_>, name: &str, refusals: Vec<PolicyFailure>) -> Option<Status> {
     let first = refusals.first()?;
     let mut status = Status::forbidden(&action.definition.group_resource(), name, "");
     status.message.clone_from(&first.message);

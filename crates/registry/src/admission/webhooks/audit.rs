@@ -1,4 +1,4 @@
-//! What webhooks did to a request, as its audit event shows it. Keys and values are Kubernetes'.
+//! The audit annotations about webhooks: which changed the object, and which failed. Keys and values are Kubernetes'.
 
 use serde::Serialize;
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use watchkeeper_meta::Status;
 
 use super::audit::MutatingCall;
-use super::{Consulted, Stage, Webhooks, about};
+use super::{Consulted, WebhookType, Webhooks, about};
 use crate::Registry;
 use crate::admission::mutation::{Mutated, Rounds};
 use crate::admission::request::{Asked, whole};
@@ -33,7 +33,7 @@ impl Registry {
             let current = whole((state.object, state.managers));
             let write = asked.write(Some(&current), old.as_ref());
             let home = self.namespace_of(&write).await?;
-            let consulted = self.consult(webhook, shown, Stage::Mutating, &write, home.as_ref(), None);
+            let consulted = self.consult(webhook, shown, WebhookType::Mutating, &write, home.as_ref(), None);
             let call = MutatingCall {
                 context: asked.context,
                 round: u8::from(!rounds.is_first()),
@@ -87,7 +87,7 @@ impl Registry {
         let home = self.namespace_of(&write).await?;
         guard.release_locks();
         for (_, webhook, shown) in about {
-            let stage = Stage::Mutating;
+            let stage = WebhookType::Mutating;
             self.consult(webhook, shown, stage, &write, home.as_ref(), asked.deletion)
                 .await?;
         }

@@ -11,6 +11,7 @@ use watchkeeper_meta::{DeleteOptions, Outcome, Status};
 
 use crate::admission::request::{Action, Operation};
 use crate::context::WriteContext;
+use crate::webhook_client::Review;
 
 const KIND: &str = "AdmissionReview";
 /// The only patch type.
@@ -33,17 +34,8 @@ pub(super) struct Verdict {
     pub(super) warnings: Vec<String>,
     /// The operations of a JSON patch, if any.
     pub(super) patch: Option<Value>,
-    /// What the audit event is told.
+    /// Annotations for the audit event.
     pub(super) audit_annotations: BTreeMap<String, String>,
-}
-
-/// A response as sent.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Review {
-    api_version: String,
-    kind: String,
-    response: Option<Response>,
 }
 
 #[derive(Default, Deserialize)]
@@ -85,7 +77,7 @@ impl ReviewVersion {
         let unread = |error| format!("failed to call webhook: the answer cannot be read: {error}");
         let mut review: Value = serde_json::from_slice(body).map_err(unread)?;
         drop_nulls(&mut review);
-        let review: Review = serde_json::from_value(review).map_err(unread)?;
+        let review: Review<Response> = serde_json::from_value(review).map_err(unread)?;
         let response = self.checked(uid, may_patch, review);
         let response = response.map_err(|why| format!("received invalid webhook response: {why}"))?;
         let patch = match response.patch.as_deref() {
@@ -104,22 +96,15 @@ impl ReviewVersion {
         })
     }
 
-    fn checked(self, uid: &str, may_patch: bool, review: Review) -> Result<Response, String> {
-        let response = review.response.ok_or("webhook response was absent")?;
+    fn checked(self, uid: &str, may_patch: bool, mut review: Review<Response>) -> Result<Response, String> {
+        let response = review.response.take().ok_or("webhook response was absent")?;
         if self == Self::V1Beta1 {
             return Ok(response);
         }
         if response.uid != uid {
             return Err(format!("expected response.uid={uid:?}, got {:?}", response.uid));
         }
-        if review.api_version != self.api_version() || review.kind != KIND {
-            return Err(format!(
-                "expected webhook response of {}, Kind={KIND}, got {}, Kind={}",
-                self.api_version(),
-                review.api_version,
-                review.kind
-            ));
-        }
+        review.check_type(self.api_version(), KIND)?;
         let has_patch = response.patch.as_deref().is_some_and(|patch| !patch.is_empty());
         match (may_patch, has_patch, response.patch_type.as_deref()) {
             (false, true, _) => Err("validating webhook may not return response.patch".to_owned()),

@@ -142,7 +142,7 @@ impl Cluster {
             .list(&widgets, "", &ListOptions::default())
             .await
             .unwrap();
-        let values = list.items.iter().map(|item| item.to_value(&widgets).unwrap());
+        let values = list.objects().map(|object| object.to_value(&widgets).unwrap());
         values
             .map(|value| value["metadata"]["name"].as_str().unwrap().to_owned())
             .collect()

@@ -111,7 +111,7 @@ async fn objects_are_never_served_under_an_older_schema() {
         cluster.redefine(of(field)).await;
         let (widgets, options) = (cluster.widgets(), ListOptions::default());
         let list = cluster.registry.list(&widgets, "", &options).await.unwrap();
-        for item in &list.items {
+        for item in list.objects() {
             let spec = item.to_value(&widgets).unwrap()["spec"].clone();
             assert!(spec.get(other).is_none(), "{spec}");
         }

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::Value;
+use watchkeeper_kinds::builtin;
 use watchkeeper_meta::quote;
 
-use super::{Action, Decision, Rule};
+use super::{Attributes, Decision, Rule};
 use crate::{User, metadata};
 
 /// The stored roles and bindings.
@@ -28,7 +29,7 @@ pub struct Rules {
 
 /// All grants.
 #[derive(Debug, Default)]
-pub(super) struct Policy {
+pub(super) struct Bindings {
     cluster: Vec<Grant>,
     namespaces: HashMap<String, Vec<Grant>>,
 }
@@ -53,7 +54,7 @@ enum Subject {
 /// Roles by namespace, which is empty for cluster roles, and name.
 type Roles<'a> = HashMap<(&'a str, &'a str), Arc<[Rule]>>;
 
-impl Policy {
+impl Bindings {
     pub(super) fn read(stored: &Stored<'_>) -> Self {
         let roles: Roles<'_> = stored
             .roles
@@ -61,23 +62,23 @@ impl Policy {
             .chain(stored.cluster_roles)
             .map(read_role)
             .collect();
-        let mut policy = Self::default();
+        let mut bindings = Self::default();
         for binding in stored.cluster_role_bindings {
-            policy.cluster.push(Grant::read(binding, &roles));
+            bindings.cluster.push(Grant::read(binding, &roles));
         }
         for binding in stored.role_bindings {
             let namespace = metadata::text(binding, "namespace").to_owned();
-            let grants = policy.namespaces.entry(namespace).or_default();
+            let grants = bindings.namespaces.entry(namespace).or_default();
             grants.push(Grant::read(binding, &roles));
         }
-        policy
+        bindings
     }
 
     /// Decides whether a user may perform an action: the first matching rule allows it.
-    pub(super) fn decide(&self, user: &User, action: Action<'_>) -> Decision {
+    pub(super) fn decide(&self, user: &User, action: Attributes<'_>) -> Decision {
         let namespace = match action {
-            Action::Resource { namespace, .. } => namespace,
-            Action::Path { .. } => "",
+            Attributes::Resource { namespace, .. } => namespace,
+            Attributes::Path { .. } => "",
         };
         let mut missing = Vec::new();
         for (grant, subject) in self.grants(user, namespace) {
@@ -134,7 +135,7 @@ impl Grant {
         let name = metadata::text(binding, "name");
         let reference = |field: &str| binding["roleRef"][field].as_str().unwrap_or_default();
         let (kind, role) = (reference("kind"), reference("name"));
-        let role_namespace = if kind == "Role" { namespace } else { "" };
+        let role_namespace = if kind == builtin::ROLE.name { namespace } else { "" };
         let rules = roles.get(&(role_namespace, role)).cloned();
         let bound = match namespace {
             "" => format!("ClusterRoleBinding {}", quote(name)),
