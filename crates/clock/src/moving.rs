@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
-/// How much time passes between two looks at other processes: less than any timeout that waits for one of them. Calls of
-/// webhooks have the shortest, ten seconds.
+/// The virtual time between two checks of other processes: less than any timeout of a request to one of them. Calls
+/// of webhooks have the shortest, ten seconds.
 const STEP: Duration = Duration::from_secs(5);
 
 /// The shortest time that tokio's timers know.
@@ -59,7 +59,7 @@ pub async fn advance(duration: Duration) {
     tokio::time::sleep(duration).await;
 }
 
-/// What other processes have to do with this one, at a moment.
+/// The exchange with other processes, at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Others {
     /// Requests that have come and are not answered.
@@ -68,7 +68,7 @@ pub struct Others {
     pub seen: u64,
 }
 
-/// The same where other processes take part, which need real time to react.
+/// Like [`advance`], for clusters with other processes, which need real time to react.
 ///
 /// Time jumps from timer to timer, as in [`advance`]. After every five seconds, and only if something was exchanged with
 /// other processes in them, it stands still until they have been quiet for two milliseconds of real time. A request in

@@ -31,7 +31,7 @@ pub struct Options {
     pub patience: Duration,
     /// The time limit of one check.
     pub limit: Duration,
-    /// The kind of the objects: namespaced, and with a free `data` of texts. ConfigMaps, unless it is said.
+    /// The kind of the objects: namespaced, and with a free `data` of texts. ConfigMaps by default.
     pub kind: Resource,
 }
 

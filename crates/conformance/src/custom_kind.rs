@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use watchkeeper_client::{Client, DynamicApi, Error};
 use watchkeeper_meta::Resource;
 
-/// How long a server may take to serve a new definition, and how often it is asked meanwhile.
+/// The time a server may take to serve a new definition, and the interval of the checks meanwhile.
 const SERVED_WITHIN: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(100);
 

@@ -27,7 +27,7 @@ const REPETITIONS: usize = 50;
 /// The reason a check ended early.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The guarantee is violated; the text says what was seen.
+    /// The guarantee is violated; the text describes the observation.
     Broken(String),
     /// The guarantee cannot be checked, with the reason.
     Skipped(String),

@@ -263,7 +263,7 @@ pub fn gap_free(truth: &[Change], history: &History) -> Verdict {
     Ok(())
 }
 
-/// A watcher resumes with the next change, or is told that its version has expired, and only if that is true.
+/// A watcher resumes with the next change, or gets an error that its version has expired, and only if that is true.
 pub fn resumable(truth: &[Change], history: &History) -> Verdict {
     for pair in history.sessions.windows(2) {
         let position = pair[0].position();
@@ -440,7 +440,7 @@ mod tests {
         })
     }
 
-    /// What a watcher of red objects sees, over two streams.
+    /// The events that a watcher of red objects sees, over two streams.
     fn good() -> History {
         let objects = BTreeMap::from([("a".to_owned(), state("red", 1).unwrap())]);
         let first = Session {

@@ -15,7 +15,7 @@ pub enum Outcome {
     Passed,
     /// The guarantee was violated.
     Failed {
-        /// What was seen instead.
+        /// The observation that contradicts the guarantee.
         seen: String,
     },
     /// The guarantee could not be checked.

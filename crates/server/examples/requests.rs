@@ -108,7 +108,7 @@ impl Door {
     async fn connect(&self, protocol: &str) -> Result<TokioIo<TlsStream<TcpStream>>, Failure> {
         let stream = TcpStream::connect(&self.address).await?;
         stream.set_nodelay(true)?;
-        let tls = connector(self.authority.as_bytes(), protocol)?;
+        let tls = connector(self.authority.as_bytes(), protocol, None)?;
         let tls = tls.connect(ServerName::try_from("localhost")?, stream);
         Ok(TokioIo::new(tls.await?))
     }

@@ -92,49 +92,53 @@ impl Controller {
         }
     }
 
-    async fn follow(&mut self) -> Result<(), Status> {
-        let server = self.server.clone();
-        let registry = &server.registry;
-        // Followed before the objects are read, so that no change is missed.
-        let mut services = registry.api_service_changes()?;
-        let mut custom = registry.custom_changes();
-        let mut routes: Option<Changes> = None;
-        self.register(true).await?;
-        self.read().await?;
-        loop {
-            match (&routes, self.known.is_empty()) {
-                (None, false) => {
-                    routes = Some(registry.service_changes()?);
-                    self.resolve().await?;
-                }
-                (Some(_), true) => routes = None,
-                _ => {}
-            }
-            self.begin_checks();
-            let due = self.next_due();
-            tokio::select! {
-                changed = services.next() => {
-                    if changed.is_none() {
-                        return Ok(());
+    fn follow<'a>(&'a mut self) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let server = self.server.clone();
+            let registry = &server.registry;
+            // Followed before the objects are read, so that no change is missed.
+            let mut services = registry.api_service_changes()?;
+            let mut custom = registry.custom_changes();
+            let mut routes: Option<Changes> = None;
+            self.register(true).await?;
+            self.read().await?;
+            loop {
+                match (&routes, self.known.is_empty()) {
+                    (None, false) => {
+                        routes = Some(registry.service_changes()?);
+                        self.resolve().await?;
                     }
-                    self.register(false).await?;
-                    self.read().await?;
+                    (Some(_), true) => routes = None,
+                    _ => {}
                 }
-                _ = custom.changed(), if self.registers => self.register(false).await?,
-                () = changed(&mut routes) => self.resolve().await?,
-                Some(finished) = self.checks.next() => self.finish(finished).await?,
-                () = sleep_until(due) => {}
+                self.begin_checks();
+                let due = self.next_due();
+                tokio::select! {
+                    changed = services.next() => {
+                        if changed.is_none() {
+                            return Ok(());
+                        }
+                        self.register(false).await?;
+                        self.read().await?;
+                    }
+                    _ = custom.changed(), if self.registers => self.register(false).await?,
+                    () = changed(&mut routes) => self.resolve().await?,
+                    Some(finished) = self.checks.next() => self.finish(finished).await?,
+                    () = sleep_until(due) => {}
+                }
             }
-        }
+        })
     }
 
-    async fn register(&mut self, at_start: bool) -> Result<(), Status> {
-        if !self.registers {
-            return Ok(());
-        }
-        let wanted = registrations(&self.server.catalog());
-        let registry = &self.server.registry;
-        Box::pin(registry.register_api_services(&wanted, at_start)).await
+    fn register<'a>(&'a mut self, at_start: bool) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            if !self.registers {
+                return Ok(());
+            }
+            let wanted = registrations(&self.server.catalog());
+            let registry = &self.server.registry;
+            Box::pin(registry.register_api_services(&wanted, at_start)).await
+        })
     }
 
     /// Reads the APIServices.

@@ -27,7 +27,7 @@ use event::Event;
 pub use log_file::AuditLogOptions;
 use log_file::LogFile;
 pub use policy::AuditPolicyError;
-use policy::{Level, Policy, Rule, Stage};
+use policy::{AuditPolicy, Level, RequestAuditConfig, Stage};
 
 /// The configuration of the audit log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub enum AuditError {
 /// The audit log of a server.
 #[derive(Debug)]
 pub(crate) struct Audit {
-    policy: Policy,
+    policy: AuditPolicy,
     log: LogFile,
 }
 
@@ -65,14 +65,14 @@ pub(crate) struct Audit {
 #[derive(Debug)]
 pub(crate) struct Audited {
     audit: Arc<Audit>,
-    rule: Rule,
+    rule: RequestAuditConfig,
     event: Event,
 }
 
 impl Audit {
     /// Reads the policy and opens the log.
     pub(crate) fn open(options: &AuditOptions) -> Result<Arc<Self>, AuditError> {
-        let policy = Policy::read(&options.policy_file)?;
+        let policy = AuditPolicy::read(&options.policy_file)?;
         let log = LogFile::open(options.log.clone()).map_err(|source| AuditError::Log {
             path: options.log.path.clone(),
             source,
@@ -104,7 +104,7 @@ impl Audit {
 }
 
 impl Audited {
-    /// What admission adds to the event.
+    /// The annotations that admission adds.
     pub(crate) fn annotations(&self) -> Arc<AuditAnnotations> {
         self.event.admission.clone()
     }
@@ -137,9 +137,9 @@ impl Audited {
     }
 }
 
-/// Reads a policy, or says what is wrong with it.
+/// Parses a policy; the error describes the fault.
 pub(crate) fn check_policy(text: &[u8]) -> Result<(), String> {
-    Policy::parse(text).map(drop)
+    AuditPolicy::parse(text).map(drop)
 }
 
 /// Logs the result of a request. The end of a stream is logged when it is dropped.

@@ -1,13 +1,13 @@
 //! Authorizes a request by the RBAC rules of the registry.
 
 use watchkeeper_meta::{AccessDenied, Status};
-use watchkeeper_registry::{Action, Decision, Registry, User};
+use watchkeeper_registry::{Attributes, Decision, Registry, User};
 
 use crate::request_info::RequestInfo;
 
 /// Authorizes a request, or returns the error.
 pub(crate) async fn authorize(registry: &Registry, user: &User, request: &RequestInfo) -> Result<(), Status> {
-    let decision = registry.may(user, action(request)).await?;
+    let decision = registry.may(user, attributes(request)).await?;
     permit(user, request, &decision)
 }
 
@@ -20,9 +20,9 @@ pub(crate) fn permit(user: &User, request: &RequestInfo, decision: &Decision) ->
 }
 
 /// The action of a request, for RBAC rules.
-pub(crate) fn action(request: &RequestInfo) -> Action<'_> {
+pub(crate) fn attributes(request: &RequestInfo) -> Attributes<'_> {
     match &request.resource {
-        Some(resource) => Action::Resource {
+        Some(resource) => Attributes::Resource {
             verb: &request.verb,
             group: &resource.group,
             resource: &resource.resource,
@@ -30,7 +30,7 @@ pub(crate) fn action(request: &RequestInfo) -> Action<'_> {
             namespace: &resource.namespace,
             name: &resource.name,
         },
-        None => Action::Path {
+        None => Attributes::Path {
             verb: &request.verb,
             path: &request.path,
         },

@@ -54,11 +54,11 @@ pub struct ApiVersion {
 #[derive(Clone, Debug)]
 pub struct ServedResource {
     listing: Listing,
-    /// How its objects are stored; `None` if they are answered and forgotten, as reviews and bindings are.
+    /// Its definition, if objects are stored; `None` for reviews and bindings, which are only answered.
     pub definition: Option<Arc<Definition>>,
 }
 
-/// Where a resource's place in discovery is written down.
+/// The entry of a resource in discovery.
 #[derive(Clone, Debug)]
 enum Listing {
     Schema(&'static ApiResource),
@@ -193,7 +193,7 @@ impl ApiGroup {
         }
     }
 
-    /// Whether it was made of these definitions and of nothing else.
+    /// True if it consists of exactly these definitions.
     fn is_of(&self, definitions: &[Arc<Definition>]) -> bool {
         let mut same = self.definitions.iter().zip(definitions);
         self.definitions.len() == definitions.len() && same.all(|(one, other)| Arc::ptr_eq(one, other))
@@ -215,7 +215,7 @@ impl ApiGroup {
         self.versions[place].resources.push(Arc::new(resource));
     }
 
-    /// Whether all that it has are custom kinds.
+    /// True if all its resources are custom.
     pub fn is_custom(&self) -> bool {
         let mut resources = self.versions.iter().flat_map(|version| &version.resources);
         resources.all(|resource| resource.is_custom())

@@ -29,7 +29,7 @@ const ROOT: &str = "/registry/";
 /// The encrypted resources and their keys.
 #[derive(Debug)]
 pub(crate) struct Encryption {
-    rules: Vec<Rule>,
+    rules: Vec<ResourceProviders>,
     /// The rule of each built-in resource, by key prefix; `None` for those without one.
     builtin: HashMap<String, Option<usize>>,
     /// The rule of secrets.
@@ -38,7 +38,7 @@ pub(crate) struct Encryption {
 
 /// The providers of some resources.
 #[derive(Debug)]
-struct Rule {
+struct ResourceProviders {
     resources: Vec<Pattern>,
     providers: Vec<Provider>,
 }
@@ -134,15 +134,16 @@ impl Provider {
     }
 }
 
-/// Reads a configuration, or says what is wrong with it.
+/// Parses a configuration; the error describes the fault.
 pub(crate) fn check_configuration(text: &[u8]) -> Result<(), String> {
     Encryption::parse(text).map(drop)
 }
 
 impl Encryption {
-    fn new(rules: Vec<Rule>) -> Self {
+    fn new(rules: Vec<ResourceProviders>) -> Self {
         let rule_of = |group: &str, plural: &str| {
-            let covers = |rule: &Rule| rule.resources.iter().any(|pattern| pattern.covers(group, plural));
+            let covers =
+                |rule: &ResourceProviders| rule.resources.iter().any(|pattern| pattern.covers(group, plural));
             rules.iter().position(covers)
         };
         let mut builtin = HashMap::new();
@@ -178,7 +179,8 @@ impl Encryption {
             return *rule;
         }
         // The group of a custom resource contains a dot; no other prefix does.
-        let covers = |rule: &Rule| rule.resources.iter().any(|pattern| pattern.covers(first, second));
+        let covers =
+            |rule: &ResourceProviders| rule.resources.iter().any(|pattern| pattern.covers(first, second));
         self.rules.iter().position(covers).filter(|_| first.contains('.'))
     }
 }

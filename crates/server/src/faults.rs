@@ -33,10 +33,10 @@ mod request_faults;
 mod rule;
 mod streams;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use watchkeeper_meta::Status;
 use watchkeeper_registry::Clock;
 
@@ -45,6 +45,7 @@ pub use self::record::Fired;
 pub(crate) use self::request_faults::RequestFaults;
 pub use self::rule::{Action, Cut, RequestMatch, Rule, Stale};
 pub use self::streams::Flow;
+pub(crate) use self::streams::StreamFlow;
 
 use self::plan::Plan;
 use self::record::{About, Record};
@@ -151,7 +152,7 @@ impl Faults {
         self.streams.lock().matching(request).count()
     }
 
-    /// What the open streams are about.
+    /// The requests of open streams.
     pub(crate) fn stream_infos(&self) -> Vec<RequestInfo> {
         let (streams, all) = (self.streams.lock(), RequestMatch::default());
         let open = streams.matching(&all);
@@ -201,12 +202,13 @@ impl Faults {
     }
 
     /// Registers a new stream; the number identifies it in [`Faults::close_stream`].
-    pub(crate) fn open_stream(
-        &self,
-        requester: Requester,
-        info: RequestInfo,
-    ) -> (u64, watch::Receiver<Flow>) {
+    pub(crate) fn open_stream(&self, requester: Requester, info: RequestInfo) -> (u64, Arc<StreamFlow>) {
         self.streams.lock().open(requester, info)
+    }
+
+    /// Ends all streams cleanly, and those that are opened later: the server drains.
+    pub(crate) fn end_streams(&self) {
+        self.streams.lock().drain();
     }
 
     pub(crate) fn close_stream(&self, id: u64) {
@@ -259,7 +261,7 @@ mod tests {
             faults.set_flow(&RequestMatch::new(Verb::Watch, "pods"), Flow::Cut),
             1
         );
-        assert_eq!(*flow.borrow(), Flow::Cut);
+        assert_eq!(flow.now(), Flow::Cut);
         faults.close_stream(id);
         assert_eq!(faults.open_streams(&RequestMatch::default()), 0);
     }

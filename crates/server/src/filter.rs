@@ -6,6 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, CONNECTION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version, request};
 use hyper::body::{Body as _, Incoming};
@@ -16,7 +17,7 @@ use watchkeeper_meta::Status;
 use crate::access_log;
 use crate::audit::{self, Audited};
 use crate::authenticate::{Credentials, credentials};
-use crate::authorize::{action, permit};
+use crate::authorize::{attributes, permit};
 use crate::body::{RequestBody, discard};
 use crate::deadline::deadline;
 use crate::faults::{Cut, RequestFaults, Requester};
@@ -243,7 +244,7 @@ async fn answer(
         .admit(&server.registry, &call.user, info, patience, classified);
     call.seat = seat.await.map_err(Failure::Busy)?;
     // Without permission, a user does not learn what exists.
-    let decision = server.registry.may(&call.user, action(info)).await?;
+    let decision = server.registry.may(&call.user, attributes(info)).await?;
     if let Some(audited) = &mut call.audited {
         audited.decided(&decision);
     }
@@ -268,47 +269,65 @@ async fn handle(
     body: &mut RequestBody,
     request_faults: Option<Box<RequestFaults>>,
 ) -> Result<Answer, Failure> {
-    let found = || route.as_ref().map_err(|refusal| Failure::from(refusal.clone()));
     let is_logged = call.server.write_log.wants(&call.info) && !is_dry_run(call.query());
-    let request_faults = match request_faults {
-        None if !is_logged => return handlers::answer(call, found()?, body).await,
-        request_faults => request_faults.unwrap_or_default(),
-    };
-    if !request_faults.delay.is_zero() {
-        tokio::time::sleep(request_faults.delay).await;
-    }
-    if request_faults.cut == Some(Cut::BeforeHandling) {
-        peer.hangup.now().await;
-    }
-    request_faults.refuse(&call.user, &call.info)?;
-    if request_faults.compacts {
-        let store = call.server.registry.store();
-        let compacted = store.compact(store.current_revision()).await;
-        compacted.map_err(Status::internal_error)?;
-    }
-    let scope = request_faults.scope(&call.server.registry, &call.info);
-    // Boxed: few requests have faults.
-    let answered = Box::pin(handlers::answer(call, found()?, body));
-    let (answer, written) = match request_faults.webhooks_down {
-        true => scope.run(webhooks::unreachable(answered)).await,
-        false => scope.run(answered).await,
-    };
-    if is_logged {
-        let kind = route.as_ref().map_or("", Route::kind);
-        let log = &call.server.write_log;
-        let answering = match &answer {
-            Err(Failure::Status(status)) => log.refused(&call.user.name, &call.info, status),
-            answer => log.note(call.requester(), &call.info, kind, answer.is_ok(), written),
-        };
-        if answering == Answering::Lost {
-            peer.hangup.now().await;
+    match request_faults {
+        None if !is_logged => {
+            let route = route.as_ref().map_err(|refusal| Failure::from(refusal.clone()))?;
+            handlers::answer(call, route, body).await
+        }
+        request_faults => {
+            let request_faults = request_faults.unwrap_or_default();
+            handle_with_faults(peer, call, route, body, request_faults, is_logged).await
         }
     }
-    match request_faults.cut {
-        Some(Cut::BeforeAnswer) => peer.hangup.now().await,
-        cut => call.cut = cut,
-    }
-    answer
+}
+
+/// Handles a request that has injected faults or is recorded in the log of writes.
+fn handle_with_faults<'a>(
+    peer: &'a Peer,
+    call: &'a mut Call,
+    route: &'a Result<Route, Refusal>,
+    body: &'a mut RequestBody,
+    request_faults: Box<RequestFaults>,
+    is_logged: bool,
+) -> BoxFuture<'a, Result<Answer, Failure>> {
+    Box::pin(async move {
+        if !request_faults.delay.is_zero() {
+            tokio::time::sleep(request_faults.delay).await;
+        }
+        if request_faults.cut == Some(Cut::BeforeHandling) {
+            peer.hangup.now().await;
+        }
+        request_faults.refuse(&call.user, &call.info)?;
+        if request_faults.compacts {
+            let store = call.server.registry.store();
+            let compacted = store.compact(store.current_revision()).await;
+            compacted.map_err(Status::internal_error)?;
+        }
+        let scope = request_faults.scope(&call.server.registry, &call.info);
+        let found = route.as_ref().map_err(|refusal| Failure::from(refusal.clone()))?;
+        let answered = handlers::answer(call, found, body);
+        let (answer, written) = match request_faults.webhooks_down {
+            true => scope.run(webhooks::unreachable(answered)).await,
+            false => scope.run(answered).await,
+        };
+        if is_logged {
+            let kind = route.as_ref().map_or("", Route::kind);
+            let log = &call.server.write_log;
+            let answering = match &answer {
+                Err(Failure::Status(status)) => log.refused(&call.user.name, &call.info, status),
+                answer => log.note(call.requester(), &call.info, kind, answer.is_ok(), written),
+            };
+            if answering == Answering::Lost {
+                peer.hangup.now().await;
+            }
+        }
+        match request_faults.cut {
+            Some(Cut::BeforeAnswer) => peer.hangup.now().await,
+            cut => call.cut = cut,
+        }
+        answer
+    })
 }
 
 /// True if a request is a dry run.

@@ -80,7 +80,7 @@ pub(crate) fn list_pieces(definition: &Arc<Definition>, list: List, form: Form) 
 /// The next frames of those a watch begins with in one piece; `None` if there are no more, or if their form is made one
 /// by one.
 ///
-/// `sent` is told the size of each event.
+/// Calls `sent` with the size of each event.
 pub(crate) fn initial_frames(
     watch: &mut Watch,
     form: Form,

@@ -2,12 +2,12 @@
 
 use crate::{audit, certificate_subject, encryption};
 
-/// Reads an audit policy, or says what is wrong with it.
+/// Parses an audit policy.
 pub fn audit_policy(text: &[u8]) -> Result<(), String> {
     audit::check_policy(text)
 }
 
-/// Reads an `EncryptionConfiguration`, or says what is wrong with it.
+/// Parses an `EncryptionConfiguration`.
 pub fn encryption_configuration(text: &[u8]) -> Result<(), String> {
     encryption::check_configuration(text)
 }

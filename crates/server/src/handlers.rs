@@ -29,6 +29,7 @@ mod watch;
 mod websocket;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use watchkeeper_kinds::builtin;
 use watchkeeper_meta::Status;
 use watchkeeper_registry::Part;
@@ -40,49 +41,51 @@ use crate::respond::{Answer, Failure, with_warnings};
 use crate::route::{ResourceRoute, Route};
 
 /// Answers a request that has passed the filters.
-pub(crate) async fn answer(
-    call: &mut Call,
-    route: &Route,
-    body: &mut RequestBody,
-) -> Result<Answer, Failure> {
-    match route {
-        Route::Root => documents::root(call),
-        Route::Version => Ok(documents::version()),
-        Route::Metrics => documents::metrics(call).await,
-        Route::HealthMetrics => Ok(documents::health_metrics(call).await),
-        Route::Statusz => Ok(documents::statusz(call)),
-        Route::Flagz => Ok(documents::flagz(call)),
-        Route::OpenIdConfiguration => Ok(openid::configuration(call)),
-        Route::JsonWebKeys => Ok(openid::keys(call)),
-        Route::Health(probe, check) => Ok(documents::health(call, *probe, check.as_deref()).await),
-        Route::Maintenance(what) => maintenance::maintenance(call, what).await,
-        Route::Debug(what) => debug::debug(call, what).await,
-        #[cfg(feature = "testing")]
-        Route::Testing(path) => {
-            let path: Vec<_> = path.split('/').collect();
-            Box::pin(testing::testing(call, &path, body)).await
+pub(crate) fn answer<'a>(
+    call: &'a mut Call,
+    route: &'a Route,
+    body: &'a mut RequestBody,
+) -> BoxFuture<'a, Result<Answer, Failure>> {
+    Box::pin(async move {
+        match route {
+            Route::Root => documents::root(call),
+            Route::Version => Ok(documents::version()),
+            Route::Metrics => documents::metrics(call).await,
+            Route::HealthMetrics => Ok(documents::health_metrics(call).await),
+            Route::Statusz => Ok(documents::statusz(call)),
+            Route::Flagz => Ok(documents::flagz(call)),
+            Route::OpenIdConfiguration => Ok(openid::configuration(call)),
+            Route::JsonWebKeys => Ok(openid::keys(call)),
+            Route::Health(probe, check) => Ok(documents::health(call, *probe, check.as_deref()).await),
+            Route::Maintenance(what) => maintenance::maintenance(call, what).await,
+            Route::Debug(what) => debug::debug(call, what).await,
+            #[cfg(feature = "testing")]
+            Route::Testing(path) => {
+                let path: Vec<_> = path.split('/').collect();
+                testing::testing(call, &path, body).await
+            }
+            #[cfg(not(feature = "testing"))]
+            Route::Testing(_) => Err(Failure::NoSuchPage),
+            Route::CoreVersions => discovery::core_versions(call),
+            Route::Groups => discovery::groups(call),
+            Route::Group(group) => discovery::group(call, group),
+            Route::Resources(group, version) => discovery::resources(call, group, version),
+            Route::OpenApiV2 => openapi::v2(call),
+            Route::OpenApiV3Index => Ok(openapi::v3_index(call)),
+            Route::OpenApiV3(path) => match openapi::remote_version(call, path) {
+                Some(version) => aggregated::answer(call, version, body).await,
+                None => openapi::v3(call, path),
+            },
+            Route::Aggregated(group, version) => aggregated::answer(call, (group, version), body).await,
+            Route::Resource(route) => {
+                let custom = route.resource.custom_definition();
+                let custom = custom.and_then(|custom| custom.deprecation());
+                let warnings = deprecation(route).or(custom).map(str::to_owned);
+                let warnings = warnings.into_iter().collect();
+                with_warnings(resource(call, route, body).await, warnings)
+            }
         }
-        #[cfg(not(feature = "testing"))]
-        Route::Testing(_) => Err(Failure::NoSuchPage),
-        Route::CoreVersions => discovery::core_versions(call),
-        Route::Groups => discovery::groups(call),
-        Route::Group(group) => discovery::group(call, group),
-        Route::Resources(group, version) => discovery::resources(call, group, version),
-        Route::OpenApiV2 => openapi::v2(call),
-        Route::OpenApiV3Index => Ok(openapi::v3_index(call)),
-        Route::OpenApiV3(path) => match openapi::remote_version(call, path) {
-            Some(version) => Box::pin(aggregated::answer(call, version, body)).await,
-            None => openapi::v3(call, path),
-        },
-        Route::Aggregated(group, version) => Box::pin(aggregated::answer(call, (group, version), body)).await,
-        Route::Resource(route) => {
-            let custom = route.resource.custom_definition();
-            let custom = custom.and_then(|custom| custom.deprecation());
-            let warnings = deprecation(route).or(custom).map(str::to_owned);
-            let warnings = warnings.into_iter().collect();
-            with_warnings(resource(call, route, body).await, warnings)
-        }
-    }
+    })
 }
 
 /// Answers a request for objects. Rare branches are boxed: a future reserves space for its largest branch, and that
@@ -95,21 +98,21 @@ async fn resource(call: &mut Call, route: &ResourceRoute, body: &mut RequestBody
         Some("ephemeralcontainers") => Part::EphemeralContainers,
         Some("resize") => Part::Resize,
         Some("finalize") => Part::Finalize,
-        Some("binding") => return Box::pin(binding::bind(call, route, body)).await,
+        Some("binding") => return binding::bind(call, route, body).await,
         Some("eviction") => {
             let bytes = read_body(call, body).await?;
-            return Box::pin(eviction::evict(call, route, bytes)).await;
+            return eviction::evict(call, route, bytes).await;
         }
         Some("token") => {
             let bytes = read_body(call, body).await?;
-            return Box::pin(token::token(call, route, bytes)).await;
+            return token::token(call, route, bytes).await;
         }
         Some("scale") => {
             let bytes = read_body(call, body).await?;
-            return Box::pin(scale::scale(call, route, bytes)).await;
+            return scale::scale(call, route, bytes).await;
         }
         Some(other) if kubelet::is_answered_by_node(other) => {
-            return Box::pin(kubelet::answer(call, route, other)).await;
+            return kubelet::answer(call, route, other).await;
         }
         Some(other) => return Err(not_served(route, other)),
     };
@@ -123,16 +126,12 @@ async fn resource(call: &mut Call, route: &ResourceRoute, body: &mut RequestBody
         verb => {
             let bytes = read_body(call, body).await?;
             match verb {
-                Verb::Create if binding::is_binding(route) => {
-                    Box::pin(binding::create(call, route, bytes)).await
-                }
-                Verb::Create if reviews::is_review(route) => {
-                    Box::pin(reviews::review(call, route, &bytes)).await
-                }
-                Verb::Create => Box::pin(create::create(call, route, bytes)).await,
-                Verb::Update => Box::pin(update::update(call, route, part, bytes)).await,
-                Verb::Delete => Box::pin(delete::delete(call, route, bytes)).await,
-                Verb::DeleteCollection => Box::pin(delete::delete_collection(call, route, bytes)).await,
+                Verb::Create if binding::is_binding(route) => binding::create(call, route, bytes).await,
+                Verb::Create if reviews::is_review(route) => reviews::review(call, route, &bytes).await,
+                Verb::Create => create::create(call, route, bytes).await,
+                Verb::Update => update::update(call, route, part, bytes).await,
+                Verb::Delete => delete::delete(call, route, bytes).await,
+                Verb::DeleteCollection => delete::delete_collection(call, route, bytes).await,
                 _ => patch::patch(call, route, part, bytes).await,
             }
         }

@@ -64,7 +64,7 @@ async fn kept<T: Into<Bytes>>(
     loop {
         if let Some(found) = store.get(key, None).await.map_err(Status::internal_error)? {
             rewrite_if_stale(store, &found).await;
-            return Ok(found.value);
+            return Ok(found.value.bytes());
         }
         let made = make()?.into();
         match store.create(key, made.clone(), None).await {
@@ -76,13 +76,13 @@ async fn kept<T: Into<Bytes>>(
     }
 }
 
-/// Stores a part of the identity again if it is encrypted with a key that is no longer the first, as whoever rotates keys
-/// does with Secrets: nobody else writes it, and the server would not start without the old key.
+/// Stores a part of the identity again if it is encrypted with a key that is no longer the first. Administrators do that
+/// with Secrets when they rotate keys; only the server writes its identity, and it could not start without the old key.
 async fn rewrite_if_stale(store: &Store, found: &KeyValue) {
     if !store.is_stale(&found.key, found.mod_revision) {
         return;
     }
-    let (key, value) = (&found.key, found.value.clone());
+    let (key, value) = (&found.key, found.value.bytes());
     match store.update(key, value, found.mod_revision, None).await {
         // Another server did it.
         Ok(_) | Err(WriteError::Conflict { .. }) => {}

@@ -35,7 +35,7 @@ const NODES: &str = "system:nodes";
 /// The attribute of a service account token with the node of its pod.
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
-/// How many senders a server remembers the mode of. Beyond it, all are forgotten.
+/// The number of senders whose impersonation mode is remembered. Beyond it, all are forgotten.
 const MAX_REMEMBERED: usize = 1024;
 
 /// A request to act as another user, as its headers state it.
@@ -63,7 +63,7 @@ enum Condition {
     Never(RequestInfo, &'static str),
 }
 
-/// The mode in which each sender last succeeded. It is tried first, and its refusal is the one that is told.
+/// The mode in which each sender last succeeded. It is tried first, and its denial is the one in the answer.
 #[derive(Debug, Default)]
 pub(crate) struct LastModes(Mutex<HashMap<String, Mode>>);
 

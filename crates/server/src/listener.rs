@@ -6,9 +6,11 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
+use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -70,7 +72,7 @@ impl Connections {
             tokio::select! {
                 Some(pipe) = sources.pipes.recv() => {
                     if !self.server.faults.is_refusing_connections() {
-                        self.spawn(place, serve(pipe.stream, pipe.peer, Protocol::Either, self.context()));
+                        self.spawn(place, serve(Stream::Left(pipe.stream), pipe.peer, Protocol::Either, self.context()));
                     }
                 }
                 socket = accept(&sources.socket) => {
@@ -203,8 +205,11 @@ async fn serve_tls(stream: TcpStream, tls: Arc<Tls>, context: Context) {
     };
     let mut peer = tls.peer(session.peer_certificates());
     peer.address = stream.get_ref().0.peer_addr().ok();
-    Box::pin(serve(stream, peer, protocol, context)).await;
+    Box::pin(serve(Stream::Right(stream), peer, protocol, context)).await;
 }
+
+/// The bytes of a connection: of a pipe or of a socket. One type for both, so that hyper is compiled once.
+type Stream = Either<DuplexStream, TlsStream<TcpStream>>;
 
 async fn serve<IO>(io: IO, peer: Peer, protocol: Protocol, context: Context)
 where

@@ -54,15 +54,15 @@ pub(crate) struct Metrics {
     open_connections: AtomicI64,
 }
 
-/// What is not counted by requests, at the moment `/metrics` is asked for.
+/// Values read when `/metrics` is requested, beside the counters of requests.
 #[derive(Debug, Default)]
 pub(crate) struct Moment {
-    /// What open streams are about.
+    /// The requests of open streams.
     pub streams: Vec<RequestInfo>,
     pub flow_control: Figures,
     /// Events of the audit log, if there is one.
     pub audit: Option<AuditFigures>,
-    /// How many objects there are of which resource.
+    /// The number of objects of each resource.
     pub objects: Vec<(String, u64)>,
 }
 

@@ -90,6 +90,8 @@ const EVERYTHING: Retention = Retention {
     superseded_bytes: u64::MAX,
 };
 
+type OpenDirectory = fn(PathBuf, StoreOptions) -> BoxFuture<'static, Result<Store, OpenError>>;
+
 /// The storage of a server.
 #[derive(Debug, Default)]
 enum Storage {
@@ -97,7 +99,8 @@ enum Storage {
     Memory,
     Fork(Snapshot),
     Replay(Snapshot),
-    Directory(PathBuf),
+    /// The function is a value, so that only programs that ask for a directory link the engine on disk.
+    Directory(PathBuf, OpenDirectory),
     #[cfg(feature = "etcd")]
     Etcd(EtcdOptions),
 }
@@ -119,7 +122,7 @@ impl Storage {
                     ..options
                 },
             )),
-            Self::Directory(path) => Store::open(path, options).await,
+            Self::Directory(path, open) => open(path.clone(), options).await,
             #[cfg(feature = "etcd")]
             Self::Etcd(etcd) => Store::etcd(etcd.clone(), options).await,
         }
@@ -190,7 +193,7 @@ impl Builder {
 
     /// Stores objects in this directory.
     pub fn data_dir(mut self, path: impl Into<PathBuf>) -> Self {
-        self.storage = Storage::Directory(path.into());
+        self.storage = Storage::Directory(path.into(), |path, options| Box::pin(Store::open(path, options)));
         self
     }
 
@@ -338,38 +341,18 @@ impl Builder {
         let listener = self.bind().await?;
         let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let hosts = host_names(address.map(|address| address.ip()), &self.host_names);
-        let options = StoreOptions {
-            quota_bytes: self.quota_bytes,
-            transformer: self.transformer()?,
-            ..StoreOptions::default()
-        };
-        let store = self.storage.open(options).await?;
-        let options = RegistryOptions {
-            webhooks: Some(Arc::new(Webhooks::default())),
-            ..self.registry.clone()
-        };
-        let registry = options.open(store).await.map_err(StartError::Bootstrap)?;
+        let registry = self.open_registry().await?;
         let keeps = self.storage.is_durable().then(|| registry.store());
-        let admin_token = match (&self.admin_token, keeps) {
-            (Some(token), _) => token.clone(),
-            (None, Some(store)) => identity::admin_token(store)
-                .await
-                .map_err(StartError::Bootstrap)?,
-            (None, None) => Token::random(),
-        };
+        let admin_token = self.kept_admin_token(keeps).await?;
         tokens.add_admin(&admin_token);
         let service_account_keys = OnceLock::new();
         if let Some(keys) = self.service_account_keys(keeps).await? {
             let _ = service_account_keys.set(keys);
         }
         // In-process servers need no TLS, and generating keys is the slowest part of a start.
-        let tls = match (listener, keeps) {
-            (None, _) => None,
-            (Some(listener), Some(store)) => {
-                let authority = identity::authority(store).await;
-                Some((listener, authority.map_err(StartError::Bootstrap)?))
-            }
-            (Some(listener), None) => Some((listener, Authority::new()?)),
+        let tls = match listener {
+            Some(listener) => Some((listener, kept_authority(keeps).await?)),
+            None => None,
         };
         let proxy = self.proxy_identity(keeps, tls.is_some()).await?;
         let announcement = Announcement {
@@ -431,6 +414,30 @@ impl Builder {
             shown_pem: self.shown_pem()?,
             admin_token,
         })
+    }
+
+    async fn open_registry(&self) -> Result<Registry, StartError> {
+        let options = StoreOptions {
+            quota_bytes: self.quota_bytes,
+            transformer: self.transformer()?,
+            shared_part: Some(watchkeeper_registry::shared_part),
+            ..StoreOptions::default()
+        };
+        let store = self.storage.open(options).await?;
+        let options = RegistryOptions {
+            webhooks: Some(Arc::new(Webhooks::default())),
+            ..self.registry.clone()
+        };
+        options.open(store).await.map_err(StartError::Bootstrap)
+    }
+
+    /// The administrator's token: the given one, that of the store, or a new one.
+    async fn kept_admin_token(&self, keeps: Option<&Store>) -> Result<Token, StartError> {
+        match (&self.admin_token, keeps) {
+            (Some(token), _) => Ok(token.clone()),
+            (None, Some(store)) => identity::admin_token(store).await.map_err(StartError::Bootstrap),
+            (None, None) => Ok(Token::random()),
+        }
     }
 
     /// Follows aggregated API servers, except in a replay: it writes nothing by itself, because the first write ends
@@ -566,6 +573,14 @@ impl Builder {
     }
 }
 
+/// The certificate authority of the store, or a new one.
+async fn kept_authority(keeps: Option<&Store>) -> Result<Authority, StartError> {
+    match keeps {
+        Some(store) => identity::authority(store).await.map_err(StartError::Bootstrap),
+        None => Ok(Authority::new()?),
+    }
+}
+
 /// The address at which a server can be reached: if it listens on all interfaces, that of the default route.
 fn reachable(address: SocketAddr) -> SocketAddr {
     if !address.ip().is_unspecified() {
@@ -632,6 +647,12 @@ impl Handle {
             .map(|authority| authority.client(user, group))
     }
 
+    /// The certificate and key of the authority of client certificates, PEM: a secret, for those who sign in its name.
+    /// `None` without a port.
+    pub fn signing_authority_pem(&self) -> Option<String> {
+        self.authority.as_ref().map(Authority::to_pem)
+    }
+
     /// A kubeconfig of the administrator: a secret. `None` without a port.
     pub fn kubeconfig(&self) -> Option<String> {
         let server = format!("https://{}", self.address?);
@@ -683,7 +704,7 @@ impl Handle {
     /// Stops the server: new connections are refused, streams end cleanly, requests may finish. When this returns, no
     /// part of the server is running.
     pub fn shutdown(mut self) -> BoxFuture<'static, ()> {
-        self.server.draining.cancel();
+        self.server.drain();
         #[cfg(feature = "testing")]
         if let Some(testing) = &self.server.testing {
             testing.thaw();
@@ -704,7 +725,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.server.draining.cancel();
+        self.server.drain();
     }
 }
 

@@ -62,13 +62,19 @@ pub(crate) struct Shared {
     #[cfg(feature = "testing")]
     pub testing: Option<Testing>,
     pub metrics: Metrics,
-    /// Cancelled when the server begins to shut down: new connections are refused, streams end.
+    /// Cancelled when the server begins to shut down: new connections are refused. See [`Shared::drain`].
     pub draining: CancellationToken,
     /// All tasks of connections; the listener waits for them.
     pub tasks: TaskTracker,
 }
 
 impl Shared {
+    /// Begins to shut down.
+    pub(crate) fn drain(&self) {
+        self.draining.cancel();
+        self.faults.end_streams();
+    }
+
     /// The user of a token that this server issued for one of these audiences.
     pub(crate) async fn issued_to(&self, token: &str, audiences: &[&str]) -> Option<User> {
         let (user, _) = self.issued_for(token, audiences).await?;

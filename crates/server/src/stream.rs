@@ -8,17 +8,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_core::Stream;
 use futures_util::StreamExt as _;
-use tokio::sync::watch;
 use tokio::time::Sleep;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::body::{FrameStream, StreamCut};
-use crate::faults::{Faults, Flow, Requester};
+use crate::faults::{Faults, Flow, Requester, StreamFlow};
 use crate::request_info::RequestInfo;
 
-/// A stream registered for fault injection, until it is dropped.
+/// A stream registered for fault injection and draining, until it is dropped.
 pub(crate) struct Opened {
-    flow: watch::Receiver<Flow>,
+    flow: Arc<StreamFlow>,
     registration: Registration,
 }
 
@@ -38,45 +36,28 @@ impl Opened {
     /// True while frames are sent at once. A fault that delays each frame must receive them one by one.
     pub(crate) fn is_running(&self) -> impl Fn() -> bool + Send + 'static {
         let flow = self.flow.clone();
-        move || *flow.borrow() == Flow::Running
+        move || flow.now() == Flow::Running
     }
 }
 
 /// Sends the frames of a source until it ends, the server drains, or a fault ends it.
-pub(crate) fn guarded(
-    source: impl Stream<Item = Bytes> + Send + 'static,
-    opened: Opened,
-    drain: CancellationToken,
-) -> FrameStream {
+pub(crate) fn guarded(source: impl Stream<Item = Bytes> + Send + 'static, opened: Opened) -> FrameStream {
     Box::pin(Guarded {
         source: source.boxed(),
-        flow: Box::pin(follow(opened.flow)),
-        state: Flow::Running,
+        flow: opened.flow,
         held: None,
         is_cutting: false,
-        drain: Box::pin(drain.cancelled_owned()),
         _registration: opened.registration,
     })
 }
 
-/// The changes of a stream's flow.
-fn follow(flow: watch::Receiver<Flow>) -> impl Stream<Item = Flow> + Send {
-    futures_util::stream::unfold(flow, |mut flow| async move {
-        flow.changed().await.ok()?;
-        let now = *flow.borrow_and_update();
-        Some((now, flow))
-    })
-}
-
-struct Guarded<F> {
+struct Guarded {
     source: Pin<Box<dyn Stream<Item = Bytes> + Send>>,
-    flow: Pin<Box<F>>,
-    state: Flow,
+    flow: Arc<StreamFlow>,
     /// A delayed frame.
     held: Option<(Bytes, Pin<Box<Sleep>>)>,
     /// True if the stream is cut with the next poll.
     is_cutting: bool,
-    drain: Pin<Box<WaitForCancellationFutureOwned>>,
     _registration: Registration,
 }
 
@@ -92,16 +73,12 @@ impl Drop for Registration {
     }
 }
 
-impl<F: Stream<Item = Flow>> Stream for Guarded<F> {
+impl Stream for Guarded {
     type Item = Result<Bytes, StreamCut>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        while let Poll::Ready(Some(flow)) = this.flow.as_mut().poll_next(context) {
-            this.state = flow;
-        }
-        let draining = this.drain.as_mut().poll(context).is_ready();
-        match this.state {
+        match this.flow.follow(context) {
             // HTTP/2 drops pending bytes when a stream is reset: the connection first gets a turn to send them.
             Flow::Cut if !std::mem::replace(&mut this.is_cutting, true) => {
                 context.waker().wake_by_ref();
@@ -109,7 +86,6 @@ impl<F: Stream<Item = Flow>> Stream for Guarded<F> {
             }
             Flow::Cut => Poll::Ready(Some(Err(StreamCut))),
             Flow::Ended => Poll::Ready(None),
-            _ if draining => Poll::Ready(None),
             Flow::Stalled => Poll::Pending,
             Flow::Slow(delay) => this.poll_slow(delay, context),
             Flow::Running => match this.held.take() {
@@ -120,7 +96,7 @@ impl<F: Stream<Item = Flow>> Stream for Guarded<F> {
     }
 }
 
-impl<F> Guarded<F> {
+impl Guarded {
     fn poll_slow(
         &mut self,
         delay: Duration,
@@ -151,19 +127,14 @@ mod tests {
     use futures_util::stream;
     use http::Method;
 
-    fn numbers() -> (FrameStream, Arc<Faults>, CancellationToken) {
+    fn numbers() -> (FrameStream, Arc<Faults>) {
         let faults = Arc::new(Faults::default());
-        let drain = CancellationToken::new();
         let info = RequestInfo::read(&Method::GET, "/api/v1/pods", "watch=1");
         let source = stream::iter(["1", "2", "3"])
             .map(Bytes::from)
             .chain(stream::pending());
-        let frames = guarded(
-            source,
-            Opened::new(faults.clone(), Requester::default(), info),
-            drain.clone(),
-        );
-        (frames, faults, drain)
+        let frames = guarded(source, Opened::new(faults.clone(), Requester::default(), info));
+        (frames, faults)
     }
 
     fn pods() -> RequestMatch {
@@ -172,12 +143,27 @@ mod tests {
 
     #[tokio::test]
     async fn draining_ends_a_stream_cleanly() {
-        let (mut frames, faults, drain) = numbers();
+        let (mut frames, faults) = numbers();
         assert_eq!(frames.next().await.unwrap().unwrap(), "1");
-        drain.cancel();
+        faults.end_streams();
+        // It would otherwise wait for ever.
+        faults.set_flow(&pods(), Flow::Stalled);
         assert!(frames.next().await.is_none());
         drop(frames);
         assert_eq!(faults.open_streams(&pods()), 0);
+    }
+
+    #[tokio::test]
+    async fn a_stream_opened_while_draining_ends_and_a_waiting_one_is_woken() {
+        let (mut frames, faults) = numbers();
+        faults.set_flow(&pods(), Flow::Stalled);
+        let waiting = tokio::spawn(async move { frames.next().await.is_none() });
+        tokio::task::yield_now().await;
+        faults.end_streams();
+        assert!(waiting.await.unwrap());
+        let info = RequestInfo::read(&Method::GET, "/api/v1/pods", "watch=1");
+        let opened = Opened::new(faults, Requester::default(), info);
+        assert!(guarded(stream::pending(), opened).next().await.is_none());
     }
 
     #[test]
@@ -195,14 +181,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_cut_stream_breaks_off() {
-        let (mut frames, faults, _drain) = numbers();
+        let (mut frames, faults) = numbers();
         faults.set_flow(&pods(), Flow::Cut);
         assert!(frames.next().await.unwrap().is_err());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_stalled_stream_loses_nothing() {
-        let (mut frames, faults, _drain) = numbers();
+        let (mut frames, faults) = numbers();
         faults.set_flow(&pods(), Flow::Stalled);
         let hour = Duration::from_secs(3600);
         assert!(tokio::time::timeout(hour, frames.next()).await.is_err());

@@ -235,8 +235,12 @@ impl Noted {
         } = self;
         let outcome = change.as_deref().map_or(Outcome::Unchanged, Outcome::of);
         let written = change.as_deref().and_then(|change| {
-            let before = change.previous.as_ref().map(|(bytes, _)| bytes);
-            change.value.as_ref().or(before).and_then(|bytes| object(bytes))
+            let before = change.previous.as_ref().map(|(value, _)| value);
+            change
+                .value
+                .as_ref()
+                .or(before)
+                .and_then(|value| object(&value.bytes()))
         });
         let text = |pointer: &str, otherwise: String| {
             let value = written.as_ref().and_then(|object| object.pointer(pointer));
@@ -261,8 +265,8 @@ impl Noted {
 impl Outcome {
     fn of(change: &Change) -> Self {
         let read = |bytes: &[u8]| object(bytes).unwrap_or_default();
-        let before = change.previous.as_ref().map(|(bytes, _)| read(bytes));
-        let after = change.value.as_ref().map(|bytes| read(bytes));
+        let before = change.previous.as_ref().map(|(value, _)| read(&value.bytes()));
+        let after = change.value.as_ref().map(|value| read(&value.bytes()));
         match (before, after) {
             (None, after) => Self::Created(after.unwrap_or_default()),
             (Some(before), None) => Self::Deleted(before),

@@ -8,9 +8,11 @@ use http::Method;
 use watchkeeper_server::Server;
 
 use crate::Failure;
+use crate::address::Address;
 use crate::load::{self, CONFIG_MAPS, Client, JSON, NAMESPACES, PODS, PROTOBUF};
-use crate::program::{Keeps, Process, Program};
+use crate::program::{Keeps, Process, Program, cpu};
 use crate::report::{Yardstick, figure, median, millis, millis_of_work, percentiles};
+use crate::watches::Watches;
 
 /// The repetitions of a start, a list or a request.
 const STARTS: usize = 11;
@@ -222,41 +224,70 @@ pub(crate) async fn fan_out(
     watches: usize,
     yardstick: Yardstick,
 ) -> Result<Duration, Failure> {
-    let mut all_seen = load::watch(process, watches).await?;
-    let mut client = Client::connect(process).await?;
-    client
-        .create(CONFIG_MAPS, r#"{"metadata":{"name":"fanned-out"}}"#.to_owned())
-        .await?;
-    for _ in 0..watches {
-        all_seen.recv().await;
-    }
-    let mut times = Vec::new();
-    let before = process.cpu()?;
-    for index in 0..WRITES {
-        let body = format!(r#"{{"metadata":{{"name":"fanned-out"}},"data":{{"n":"{index}"}}}}"#);
-        let began = Instant::now();
-        client
-            .send(Method::PUT, &format!("{CONFIG_MAPS}/fanned-out"), JSON, body)
-            .await?;
-        for _ in 0..watches {
-            all_seen.recv().await;
-        }
-        times.push(began.elapsed());
-    }
-    let work = millis((process.cpu()? - before) / WRITES as u32);
-    let ours = format!("{} (CPU {work})", percentiles(&mut times));
+    let mut fan_out = FanOut::open(process, watches).await?;
+    let before = (process.cpu()?, cpu(std::process::id())?);
+    let mut times = fan_out.write().await?;
+    let each = |work: Duration| millis(work / WRITES as u32);
+    let work = (
+        each(process.cpu()? - before.0),
+        each(cpu(std::process::id())? - before.1),
+    );
+    let ours = format!(
+        "{} (CPU {}, of clients {})",
+        percentiles(&mut times),
+        work.0,
+        work.1
+    );
     figure(
         &format!("one write to {watches} watches, p50 / p99"),
         ours,
         yardstick,
     )?;
-    client
-        .send(
-            Method::DELETE,
-            &format!("{CONFIG_MAPS}/fanned-out"),
-            JSON,
-            String::new(),
-        )
-        .await?;
+    fan_out.close().await?;
     Ok(median(&mut times))
+}
+
+/// Many watches, and a config map that they see.
+pub(crate) struct FanOut {
+    client: Client,
+    watches: Watches,
+    count: usize,
+}
+
+impl FanOut {
+    pub(crate) async fn open(server: &Address, count: usize) -> Result<Self, Failure> {
+        let mut this = Self {
+            watches: Watches::open(server, count).await?,
+            client: Client::connect(server).await?,
+            count,
+        };
+        this.client
+            .create(CONFIG_MAPS, r#"{"metadata":{"name":"fanned-out"}}"#.to_owned())
+            .await?;
+        this.watches.see(count).await?;
+        Ok(this)
+    }
+
+    /// Writes many times; returns how long each took until all watches had it.
+    pub(crate) async fn write(&mut self) -> Result<Vec<Duration>, Failure> {
+        let mut times = Vec::new();
+        for index in 0..WRITES {
+            let body = format!(r#"{{"metadata":{{"name":"fanned-out"}},"data":{{"n":"{index}"}}}}"#);
+            let began = Instant::now();
+            self.client
+                .send(Method::PUT, &format!("{CONFIG_MAPS}/fanned-out"), JSON, body)
+                .await?;
+            self.watches.see(self.count).await?;
+            times.push(began.elapsed());
+        }
+        Ok(times)
+    }
+
+    pub(crate) async fn close(mut self) -> Result<(), Failure> {
+        let path = format!("{CONFIG_MAPS}/fanned-out");
+        self.client
+            .send(Method::DELETE, &path, JSON, String::new())
+            .await?;
+        Ok(())
+    }
 }

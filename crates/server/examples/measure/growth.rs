@@ -10,7 +10,7 @@ use crate::report::{Yardstick, figure, line, median, percentiles};
 
 const CONNECTIONS: [usize; 3] = [100, 1_000, 10_000];
 const GETS: usize = 500;
-const WRITERS: usize = 64;
+pub(crate) const WRITERS: usize = 64;
 const LISTS: usize = 5;
 
 /// The sizes to measure.
@@ -45,8 +45,12 @@ impl Sizes {
 /// Per object, with data on disk: every column must stay flat from line to line.
 pub(crate) async fn objects(program: &Program, sizes: &Sizes) -> Result<(), Failure> {
     line("")?;
-    line("per pod, on disk         memory    create      CPU     list    watch   restart")?;
-    line("                             kB        µs       µs       µs       µs        µs")?;
+    line(
+        "per pod, on disk         memory    create      CPU     list    watch      most   restart  memory then",
+    )?;
+    line(
+        "                             kB        µs       µs       µs       µs        kB        µs           kB",
+    )?;
     for &count in &sizes.objects {
         let process = program.start(Keeps::OnDisk)?;
         let (before, worked) = (process.memory("VmRSS")?, process.cpu()?);
@@ -54,18 +58,14 @@ pub(crate) async fn objects(program: &Program, sizes: &Sizes) -> Result<(), Fail
         let work = process.cpu()? - worked;
         let memory = (process.memory("VmRSS")? - before) * 1024.0 / count as f64;
         let mut client = Client::connect(&process).await?;
-        let mut times = Vec::new();
-        for _ in 0..LISTS {
-            let began = Instant::now();
-            client.get("/api/v1/pods", PROTOBUF).await?;
-            times.push(began.elapsed());
-        }
-        let listed = median(&mut times);
+        let listed = listed(&mut client).await?;
         let watched = client.first_events(count).await?;
-        let (_process, restarted) = program.restart(process)?;
+        let most = (process.memory("VmHWM")? - before) * 1024.0 / count as f64;
+        let (process, restarted) = program.restart(process)?;
+        let then = (process.memory("VmRSS")? - before) * 1024.0 / count as f64;
         let each = |time: Duration| time.as_secs_f64() * 1e6 / count as f64;
         line(&format!(
-            "{count:>9} pods      {memory:>11.2} {:>9.0} {:>8.0} {:>8.2} {:>8.2} {:>9.2}",
+            "{count:>9} pods      {memory:>11.2} {:>9.0} {:>8.0} {:>8.2} {:>8.2} {most:>9.2} {:>9.2} {then:>12.2}",
             each(created),
             each(work),
             each(listed),
@@ -74,6 +74,17 @@ pub(crate) async fn objects(program: &Program, sizes: &Sizes) -> Result<(), Fail
         ))?;
     }
     Ok(())
+}
+
+/// The median time of a list of all pods.
+pub(crate) async fn listed(client: &mut Client) -> Result<Duration, Failure> {
+    let mut times = Vec::new();
+    for _ in 0..LISTS {
+        let began = Instant::now();
+        client.get("/api/v1/pods", PROTOBUF).await?;
+        times.push(began.elapsed());
+    }
+    Ok(median(&mut times))
 }
 
 pub(crate) async fn watches(program: &Program, sizes: &Sizes) -> Result<(), Failure> {

@@ -15,33 +15,31 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::Failure;
-use crate::program::Process;
+use crate::address::Address;
 
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 pub(crate) const NAMESPACES: &str = "/api/v1/namespaces";
 pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
-
-/// The number of watches per connection.
-const WATCHES_PER_CONNECTION: usize = 100;
+/// A watch of all config maps from now on.
+pub(crate) const WATCH: &str = "/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=0\
+    &sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
 
 /// One authenticated connection.
 #[derive(Clone)]
 pub(crate) struct Client {
     sender: SendRequest<Full<Bytes>>,
     address: String,
-    authorization: String,
+    authorization: Option<String>,
 }
 
 impl Client {
-    pub(crate) async fn connect(process: &Process) -> Result<Self, Failure> {
-        let stream = TcpStream::connect(process.address).await?;
+    pub(crate) async fn connect(server: &Address) -> Result<Self, Failure> {
+        let stream = TcpStream::connect(server.address).await?;
         stream.set_nodelay(true)?;
-        let stream = process
-            .tls
-            .connect(ServerName::try_from("localhost")?, stream)
-            .await?;
+        let name = ServerName::try_from(server.name.clone())?;
+        let stream = server.tls.connect(name, stream).await?;
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .initial_stream_window_size(4 << 20)
             .initial_connection_window_size(64 << 20)
@@ -50,8 +48,8 @@ impl Client {
         tokio::spawn(connection);
         Ok(Self {
             sender,
-            address: process.address.to_string(),
-            authorization: format!("Bearer {}", process.token),
+            address: server.address.to_string(),
+            authorization: server.token.as_ref().map(|token| format!("Bearer {token}")),
         })
     }
 
@@ -62,12 +60,14 @@ impl Client {
         accept: &str,
         body: String,
     ) -> Result<http::Response<Incoming>, Failure> {
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(format!("https://{}{path}", self.address))
-            .header("authorization", &self.authorization)
-            .header("accept", accept)
-            .body(Full::new(Bytes::from(body)))?;
+            .header("accept", accept);
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
+        }
+        let request = request.body(Full::new(Bytes::from(body)))?;
         Ok(self.sender.send_request(request).await?)
     }
 
@@ -77,12 +77,7 @@ impl Client {
         if answer.status() != StatusCode::OK {
             return Err(format!("{path}: {}", answer.status()).into());
         }
-        let mut body = answer.into_body();
-        let mut bytes = 0;
-        while let Some(frame) = body.frame().await {
-            bytes += frame?.data_ref().map_or(0, Bytes::len);
-        }
-        Ok(bytes)
+        read(answer).await
     }
 
     /// The number of times a word is in a response.
@@ -130,9 +125,19 @@ impl Client {
     }
 }
 
+/// Reads a whole response and returns its size.
+pub(crate) async fn read(answer: http::Response<Incoming>) -> Result<usize, Failure> {
+    let mut body = answer.into_body();
+    let mut bytes = 0;
+    while let Some(frame) = body.frame().await {
+        bytes += frame?.data_ref().map_or(0, Bytes::len);
+    }
+    Ok(bytes)
+}
+
 /// Creates objects with several writers; returns the time of each create, and of all.
 pub(crate) async fn create_all(
-    process: &Process,
+    server: &Address,
     writers: usize,
     path: &'static str,
     range: std::ops::Range<usize>,
@@ -140,7 +145,7 @@ pub(crate) async fn create_all(
 ) -> Result<(Vec<Duration>, Duration), Failure> {
     let mut clients = Vec::new();
     for _ in 0..writers {
-        clients.push(Client::connect(process).await?);
+        clients.push(Client::connect(server).await?);
     }
     let began = Instant::now();
     let mut working = JoinSet::new();
@@ -167,13 +172,10 @@ pub(crate) async fn create_all(
 pub(crate) type Seen = mpsc::UnboundedReceiver<(String, Instant)>;
 
 /// Opens a watch of config maps that tells the names and times of all events.
-pub(crate) async fn watch_names(process: &Process) -> Result<Seen, Failure> {
+pub(crate) async fn watch_names(server: &Address) -> Result<Seen, Failure> {
     let (seen, all_seen) = mpsc::unbounded_channel();
-    let mut client = Client::connect(process).await?;
-    let path = format!(
-        "{CONFIG_MAPS}?watch=1&resourceVersion=0&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
-    );
-    let answer = client.send(Method::GET, &path, JSON, String::new()).await?;
+    let mut client = Client::connect(server).await?;
+    let answer = client.send(Method::GET, WATCH, JSON, String::new()).await?;
     tokio::spawn(async move {
         let (mut body, mut rest) = (answer.into_body(), Vec::new());
         while let Some(Ok(frame)) = body.frame().await {
@@ -192,32 +194,6 @@ pub(crate) async fn watch_names(process: &Process) -> Result<Seen, Failure> {
 fn name_of(event: &[u8]) -> Option<String> {
     let event: serde_json::Value = serde_json::from_slice(event).ok()?;
     Some(event.pointer("/object/metadata/name")?.as_str()?.to_owned())
-}
-
-/// Opens watches of config maps; sends a message for every event.
-pub(crate) async fn watch(process: &Process, watches: usize) -> Result<mpsc::UnboundedReceiver<()>, Failure> {
-    let (seen, all_seen) = mpsc::unbounded_channel();
-    let mut client = Client::connect(process).await?;
-    for index in 0..watches {
-        if index > 0 && index % WATCHES_PER_CONNECTION == 0 {
-            client = Client::connect(process).await?;
-        }
-        let path = format!(
-            "{CONFIG_MAPS}?watch=1&resourceVersion=0&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
-        );
-        let answer = client.send(Method::GET, &path, JSON, String::new()).await?;
-        let seen = seen.clone();
-        tokio::spawn(async move {
-            let mut body = answer.into_body();
-            while let Some(Ok(frame)) = body.frame().await {
-                let data = frame.data_ref().map_or(&[][..], |data| data);
-                for _ in data.iter().filter(|byte| **byte == b'\n') {
-                    let _ = seen.send(());
-                }
-            }
-        });
-    }
-    Ok(all_seen)
 }
 
 pub(crate) fn namespace(index: usize) -> String {

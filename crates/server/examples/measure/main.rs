@@ -3,18 +3,25 @@
 //! ```text
 //! cargo build --release -p watchkeeper-cli
 //! cargo run --release -p watchkeeper-server --example measure -- target/release/watchkeeper [OBJECTS]
-//! cargo run --release -p watchkeeper-server --example measure -- target/release/watchkeeper growth 1000,10000 1,100
+//! cargo run --release -p watchkeeper-server --example measure -- target/release/watchkeeper growth 1000,10000 1,100 [KUBECONFIG]
 //! cargo run --release -p watchkeeper-server --example measure -- target/release/watchkeeper nodes 10000 5000
 //! cargo run --release -p watchkeeper-server --example measure -- target/release/watchkeeper servers 10000
+//! cargo run --release -p watchkeeper-server --example measure -- against KUBECONFIG 1000,10000 1,100
 //! ```
 //!
 //! The second form measures only how costs grow, with these numbers of pods and of watches; the third a simulated
 //! cluster with these numbers of nodes and deployments; the fourth one, two and three servers over an etcd with three
-//! members, with this number of objects.
+//! members, with this number of objects. The last form measures growth on a server that runs already, such as
+//! kube-apiserver, without its memory and processor time; the second form does so too, in the same run, if it has a
+//! kubeconfig. It creates pods in the namespace `default` and deletes all of them. The kubeconfig is one that
+//! `kubectl config view --raw --flatten --minify` prints. A kube-apiserver without controllers needs
+//! `--disable-admission-plugins=ServiceAccount`.
 //!
 //! Each line has the measured value, its goal, and the value of kube-apiserver v1.37 with etcd 3.7 on another machine
 //! with two cores; only the orders of magnitude are comparable. Memory is that of a fresh process per case.
 
+mod address;
+mod against;
 mod cases;
 mod connector;
 mod growth;
@@ -23,6 +30,7 @@ mod nodes;
 mod program;
 mod report;
 mod servers;
+mod watches;
 
 use std::path::PathBuf;
 
@@ -40,11 +48,16 @@ async fn main() -> Result<(), Failure> {
     let program = arguments
         .next()
         .ok_or("say where the program is: target/release/watchkeeper")?;
+    if program == "against" {
+        let kubeconfig = arguments.next().ok_or("against which kubeconfig?")?;
+        let sizes: Vec<String> = arguments.collect();
+        return against::measure(&kubeconfig, &Sizes::read(&sizes)?).await;
+    }
     let program = Program::new(PathBuf::from(program))?;
     let arguments: Vec<String> = arguments.collect();
     if let [word, sizes @ ..] = arguments.as_slice() {
         match word.as_str() {
-            "growth" => return growth(&program, &Sizes::read(sizes)?).await,
+            "growth" => return growth_beside(&program, sizes).await,
             "nodes" => return nodes::measure(&program, sizes).await,
             "servers" => return servers::measure(&program, sizes).await,
             _ => {}
@@ -60,6 +73,22 @@ async fn main() -> Result<(), Failure> {
     growth(&program, &Sizes::default()).await?;
     growth::connections(&program).await?;
     Ok(())
+}
+
+/// Growth of the program, and then of the server of a kubeconfig, if there is one.
+async fn growth_beside(program: &Program, arguments: &[String]) -> Result<(), Failure> {
+    let (sizes, kubeconfig) = arguments.split_at(arguments.len().min(2));
+    let sizes = Sizes::read(sizes)?;
+    growth(program, &sizes).await?;
+    match kubeconfig {
+        [] => Ok(()),
+        [kubeconfig] => {
+            report::line("")?;
+            report::line(&format!("the server of {kubeconfig}:"))?;
+            against::measure(kubeconfig, &sizes).await
+        }
+        _ => Err("growth needs sizes, watches and at most one kubeconfig".into()),
+    }
 }
 
 async fn growth(program: &Program, sizes: &Sizes) -> Result<(), Failure> {

@@ -1,18 +1,15 @@
 //! The measured program, in its own processes.
 
 use std::io::{BufRead as _, BufReader};
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use tempfile::TempDir;
-use tokio_rustls::TlsConnector;
 
 use crate::Failure;
-use crate::connector::connector;
+use crate::address::Address;
 
 /// The unit of processor time in Linux.
 const TICK: Duration = Duration::from_millis(10);
@@ -35,9 +32,7 @@ const ALONE: &[&str] = &["--no-simulator"];
 /// A running process; it is killed on drop.
 pub(crate) struct Process {
     child: Child,
-    pub(crate) address: SocketAddr,
-    pub(crate) token: String,
-    pub(crate) tls: TlsConnector,
+    address: Address,
     keeps: Keeps,
     /// `None` once it belongs to the process's successor.
     dir: Option<TempDir>,
@@ -81,17 +76,24 @@ impl Program {
         let mut child = command.stdout(Stdio::piped()).spawn()?;
         let mut ready = String::new();
         BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut ready)?;
-        let (_, address) = ready.split_once("https://").ok_or("the program did not start")?;
-        let (address, _) = address.split_once(": ").ok_or("the program did not start")?;
-        let (authority, token) = credentials(&kubeconfig)?;
+        if !ready.contains("https://") {
+            return Err("the program did not start".into());
+        }
         Ok(Process {
             child,
-            address: address.parse()?,
-            token,
-            tls: connector(&authority, "h2")?,
+            address: Address::of_kubeconfig(&kubeconfig)?,
             keeps,
             dir: Some(dir),
         })
+    }
+}
+
+/// A process is used as the address of its server.
+impl Deref for Process {
+    type Target = Address;
+
+    fn deref(&self) -> &Address {
+        &self.address
     }
 }
 
@@ -126,17 +128,4 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The authority and the token of a kubeconfig.
-fn credentials(kubeconfig: &Path) -> Result<(Vec<u8>, String), Failure> {
-    let text = std::fs::read_to_string(kubeconfig)?;
-    let value = |key: &str| {
-        let mut lines = text.lines().map(str::trim);
-        let found = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
-        found.map(|value| value.trim_matches('"').to_owned())
-    };
-    let authority = value("certificate-authority-data").ok_or("a kubeconfig without an authority")?;
-    let token = value("token").ok_or("a kubeconfig without a token")?;
-    Ok((STANDARD.decode(authority)?, token))
 }

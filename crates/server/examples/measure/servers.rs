@@ -14,6 +14,7 @@ use crate::Failure;
 use crate::load::{self, CONFIG_MAPS, Client, PROTOBUF, Seen};
 use crate::program::{Process, Program, cpu};
 use crate::report::{line, percentiles};
+use crate::watches::Watches;
 
 const SERVERS: usize = 3;
 const WRITERS: usize = 64;
@@ -155,15 +156,13 @@ async fn events(servers: &[Process], range: std::ops::Range<usize>) -> Result<f6
     let share = WATCHES / servers.len();
     let mut watches = Vec::new();
     for server in servers {
-        watches.push(load::watch(server, share).await?);
+        watches.push(Watches::open(server, share).await?);
     }
     let count = range.len();
     let began = Instant::now();
     write(servers, range).await?;
-    for all_seen in &mut watches {
-        for _ in 0..share * count {
-            all_seen.recv().await.ok_or("a watch has ended")?;
-        }
+    for watches in &mut watches {
+        watches.see(share * count).await?;
     }
     Ok((servers.len() * share * count) as f64 / began.elapsed().as_secs_f64())
 }

@@ -4,6 +4,7 @@
 //! is dropped: active requests finish, and idle connections close with the backend.
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::{Method, Request, Response, request};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, Either, Full, Limited};
@@ -70,30 +71,32 @@ impl Backend {
 
     /// Sends a request to an address; returns when the head of the response has arrived. The error has the text of
     /// Go's client.
-    pub(crate) async fn send(
-        &self,
-        address: &str,
+    pub(crate) fn send<'a>(
+        &'a self,
+        address: &'a str,
         request: Request<OutgoingBody>,
-    ) -> Result<Response<Incoming>, String> {
-        let (head, body) = request.into_parts();
-        // An idle connection may have been closed meanwhile. A GET without a body is retried.
-        let again = (head.method == Method::GET && body.is_end_stream()).then(|| copy(&head));
-        let mut request = Request::from_parts(head, body);
-        if let Some(mut sender) = self.take_idle(address) {
-            let sent = sender.try_send_request(request).await;
-            request = match sent {
-                Ok(answer) => return Ok(self.kept(address, sender, answer)),
-                Err(mut failed) => match failed.take_message().or(again) {
-                    Some(request) => request,
-                    None => return Err(broken(&failed.into_error())),
-                },
-            };
-        }
-        let dialled = timeout(AGGREGATED_DIAL_TIMEOUT, self.dial(address)).await;
-        let mut sender = dialled.map_err(|_| format!("dial tcp {address}: i/o timeout"))??;
-        let answer = sender.send_request(request).await;
-        let answer = answer.map_err(|error| broken(&error))?;
-        Ok(self.kept(address, sender, answer))
+    ) -> BoxFuture<'a, Result<Response<Incoming>, String>> {
+        Box::pin(async move {
+            let (head, body) = request.into_parts();
+            // An idle connection may have been closed meanwhile. A GET without a body is retried.
+            let again = (head.method == Method::GET && body.is_end_stream()).then(|| copy(&head));
+            let mut request = Request::from_parts(head, body);
+            if let Some(mut sender) = self.take_idle(address) {
+                let sent = sender.try_send_request(request).await;
+                request = match sent {
+                    Ok(answer) => return Ok(self.kept(address, sender, answer)),
+                    Err(mut failed) => match failed.take_message().or(again) {
+                        Some(request) => request,
+                        None => return Err(broken(&failed.into_error())),
+                    },
+                };
+            }
+            let dialled = timeout(AGGREGATED_DIAL_TIMEOUT, self.dial(address)).await;
+            let mut sender = dialled.map_err(|_| format!("dial tcp {address}: i/o timeout"))??;
+            let answer = sender.send_request(request).await;
+            let answer = answer.map_err(|error| broken(&error))?;
+            Ok(self.kept(address, sender, answer))
+        })
     }
 
     /// Fetches a document for this server itself.

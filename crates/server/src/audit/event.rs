@@ -18,7 +18,7 @@ pub(super) struct Event {
     /// The fields known when the request arrives.
     head: Map<String, Value>,
     annotations: BTreeMap<&'static str, String>,
-    /// What admission adds.
+    /// The annotations of admission.
     pub admission: Arc<AuditAnnotations>,
     response_status: Option<Value>,
     pub request_object: Option<Value>,

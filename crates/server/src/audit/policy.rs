@@ -75,7 +75,7 @@ pub enum AuditPolicyError {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Policy {
+pub(super) struct AuditPolicy {
     api_version: String,
     kind: String,
     #[serde(default)]
@@ -110,18 +110,18 @@ struct GroupResources {
 
 /// The level and omitted stages of one request.
 #[derive(Clone, Debug)]
-pub(super) struct Rule {
+pub(super) struct RequestAuditConfig {
     pub level: Level,
     omitted: [bool; 4],
 }
 
-impl Rule {
+impl RequestAuditConfig {
     pub(super) fn omits(&self, stage: Stage) -> bool {
         self.omitted[stage as usize]
     }
 }
 
-impl Policy {
+impl AuditPolicy {
     pub(super) fn read(path: &Path) -> Result<Self, AuditPolicyError> {
         let bytes = std::fs::read(path).map_err(|source| AuditPolicyError::Unreadable {
             path: path.to_owned(),
@@ -146,14 +146,14 @@ impl Policy {
     }
 
     /// The rule of a request; `None` if nothing is logged.
-    pub(super) fn rule_for(&self, user: &User, request: &RequestInfo) -> Option<Rule> {
+    pub(super) fn rule_for(&self, user: &User, request: &RequestInfo) -> Option<RequestAuditConfig> {
         let rule = self.rules.iter().find(|rule| rule.matches(user, request))?;
         let level = rule.level.filter(|level| *level > Level::None)?;
         let mut omitted = [false; 4];
         for stage in self.omit_stages.iter().chain(&rule.omit_stages) {
             omitted[*stage as usize] = true;
         }
-        Some(Rule { level, omitted })
+        Some(RequestAuditConfig { level, omitted })
     }
 }
 
@@ -238,7 +238,7 @@ rules:
 "#;
 
     fn check(name: &str, groups: &[&str], method: Method, uri: &str, expected: &str) {
-        let policy = Policy::parse(POLICY.as_bytes()).unwrap();
+        let policy = AuditPolicy::parse(POLICY.as_bytes()).unwrap();
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
         let user = User::authenticated(name, "", groups.iter().map(|it| (*it).to_owned()).collect());
         let rule = policy.rule_for(&user, &RequestInfo::read(&method, path, query));
@@ -294,7 +294,7 @@ rules:
 
     #[test]
     fn invalid_policies_are_rejected() {
-        let refused = |text: &str| Policy::parse(text.as_bytes()).unwrap_err();
+        let refused = |text: &str| AuditPolicy::parse(text.as_bytes()).unwrap_err();
         let head = "apiVersion: audit.k8s.io/v1\nkind: Policy\n";
         assert_eq!(refused(&format!("{head}rules: []")), "it has no rules");
         assert_eq!(

@@ -139,7 +139,7 @@ where
 {
     fn execute(&self, future: F) {
         // A panic ends this request only, also when the connection's task polls it.
-        let future = AssertUnwindSafe(future).catch_unwind();
-        self.spawn(Box::pin(async move { drop(future.await) }));
+        // Not an async block: it would have room for the future twice.
+        self.spawn(Box::pin(AssertUnwindSafe(future).catch_unwind().map(drop)));
     }
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use watchkeeper_wire::yaml::{self, Mode};
 
-use super::{Encryption, Pattern, Provider, Rule};
+use super::{Encryption, Pattern, Provider, ResourceProviders};
 
 const API_VERSION: &str = "apiserver.config.k8s.io/v1";
 const KIND: &str = "EncryptionConfiguration";
@@ -99,7 +99,7 @@ impl Encryption {
     }
 }
 
-fn rule(path: &str, resources: &Resources) -> Result<Rule, String> {
+fn rule(path: &str, resources: &Resources) -> Result<ResourceProviders, String> {
     if resources.resources.is_empty() {
         return Err(format!("{path}.resources: Required value"));
     }
@@ -119,7 +119,7 @@ fn rule(path: &str, resources: &Resources) -> Result<Rule, String> {
     for (index, named) in resources.providers.iter().enumerate() {
         provider(&format!("{path}.providers[{index}]"), named, &mut providers)?;
     }
-    Ok(Rule {
+    Ok(ResourceProviders {
         resources: patterns,
         providers,
     })

@@ -22,7 +22,7 @@ pub(crate) struct RequestFaults {
     /// Before anything else.
     pub delay: Duration,
     /// Instead of handling the request.
-    refusal: Option<Refusal>,
+    refusal: Option<Rejection>,
     pub compacts: bool,
     stale: Option<Stale>,
     read_only: bool,
@@ -32,7 +32,7 @@ pub(crate) struct RequestFaults {
 
 /// The kind of rejection.
 #[derive(Debug)]
-enum Refusal {
+enum Rejection {
     With(Box<Status>),
     /// With RBAC's text.
     Forbidden,
@@ -51,8 +51,8 @@ impl RequestFaults {
 
     fn add(&mut self, action: Action) {
         match action {
-            Action::Fail(status) => self.refusal = Some(Refusal::With(status)),
-            Action::Forbid => self.refusal = Some(Refusal::Forbidden),
+            Action::Fail(status) => self.refusal = Some(Rejection::With(status)),
+            Action::Forbid => self.refusal = Some(Rejection::Forbidden),
             Action::Delay(delay) => self.delay = self.delay.saturating_add(delay),
             Action::Cut(cut) => self.cut = Some(cut),
             Action::Stale(stale) => self.stale = Some(stale),
@@ -68,8 +68,8 @@ impl RequestFaults {
     pub(crate) fn refuse(&self, user: &User, info: &RequestInfo) -> Result<(), Status> {
         match &self.refusal {
             None => Ok(()),
-            Some(Refusal::With(status)) => Err((**status).clone()),
-            Some(Refusal::Forbidden) => Err(denied(user, info, "")),
+            Some(Rejection::With(status)) => Err((**status).clone()),
+            Some(Rejection::Forbidden) => Err(denied(user, info, "")),
         }
     }
 

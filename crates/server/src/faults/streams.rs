@@ -1,10 +1,13 @@
 //! The open streams of a server, and the flow of each.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::Context;
 use std::time::Duration;
 
+use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
 
 use super::rule::go_duration;
 use super::{RequestMatch, Requester};
@@ -32,26 +35,89 @@ pub enum Flow {
 pub(super) struct Streams {
     next_id: u64,
     open: BTreeMap<u64, Stream>,
+    /// Streams end, and so do those opened later.
+    is_draining: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) requester: Requester,
     pub(super) info: RequestInfo,
-    flow: watch::Sender<Flow>,
+    flow: Arc<StreamFlow>,
+}
+
+/// The flow of one stream, as the task that sends its frames reads it. It is small and shares no lock, because there may
+/// be ten thousand streams.
+#[derive(Debug, Default)]
+pub(crate) struct StreamFlow {
+    state: Mutex<State>,
+    task: AtomicWaker,
+}
+
+#[derive(Debug)]
+struct State {
+    flow: Flow,
+    is_draining: bool,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            flow: Flow::Running,
+            is_draining: false,
+        }
+    }
+}
+
+impl StreamFlow {
+    /// The flow now.
+    pub(crate) fn now(&self) -> Flow {
+        let state = self.state.lock();
+        match state.flow {
+            Flow::Cut => Flow::Cut,
+            _ if state.is_draining => Flow::Ended,
+            flow => flow,
+        }
+    }
+
+    /// The flow now; the task is woken when it changes.
+    pub(crate) fn follow(&self, context: &Context<'_>) -> Flow {
+        // Registered before the look: a change in between wakes the task.
+        self.task.register(context.waker());
+        self.now()
+    }
+
+    fn set(&self, flow: Flow) -> bool {
+        let before = std::mem::replace(&mut self.state.lock().flow, flow);
+        self.task.wake();
+        before != flow
+    }
+
+    fn drain(&self) {
+        self.state.lock().is_draining = true;
+        self.task.wake();
+    }
 }
 
 impl Streams {
-    pub(super) fn open(&mut self, requester: Requester, info: RequestInfo) -> (u64, watch::Receiver<Flow>) {
-        let (flow, receiver) = watch::channel(Flow::Running);
+    pub(super) fn open(&mut self, requester: Requester, info: RequestInfo) -> (u64, Arc<StreamFlow>) {
+        let flow = Arc::<StreamFlow>::default();
+        if self.is_draining {
+            flow.drain();
+        }
         self.next_id += 1;
         let stream = Stream {
             requester,
             info,
-            flow,
+            flow: flow.clone(),
         };
         self.open.insert(self.next_id, stream);
-        (self.next_id, receiver)
+        (self.next_id, flow)
+    }
+
+    pub(super) fn drain(&mut self) {
+        self.is_draining = true;
+        self.open.values().for_each(|stream| stream.flow.drain());
     }
 
     pub(super) fn close(&mut self, id: u64) {
@@ -71,6 +137,6 @@ impl Streams {
 impl Stream {
     /// Sets the flow; false if it is unchanged.
     pub(super) fn set_flow(&self, flow: Flow) -> bool {
-        self.flow.send_replace(flow) != flow
+        self.flow.set(flow)
     }
 }

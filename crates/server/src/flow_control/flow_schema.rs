@@ -20,7 +20,7 @@ pub(super) struct FlowSchema {
     pub level: String,
     precedence: i64,
     distinguisher: Distinguisher,
-    rules: Vec<Rule>,
+    rules: Vec<PolicyRules>,
 }
 
 /// The flow distinguisher of a schema.
@@ -32,7 +32,7 @@ enum Distinguisher {
 }
 
 #[derive(Debug)]
-struct Rule {
+struct PolicyRules {
     subjects: Vec<Subject>,
     resources: Vec<ResourceRule>,
     paths: Vec<PathRule>,
@@ -83,7 +83,7 @@ impl FlowSchema {
                 Some("ByNamespace") => Distinguisher::Namespace,
                 _ => Distinguisher::Nothing,
             },
-            rules: array(&spec["rules"]).map(Rule::read).collect(),
+            rules: array(&spec["rules"]).map(PolicyRules::read).collect(),
         }
     }
 
@@ -111,7 +111,7 @@ impl FlowSchema {
     }
 }
 
-impl Rule {
+impl PolicyRules {
     fn read(rule: &Value) -> Self {
         Self {
             subjects: array(&rule["subjects"]).filter_map(Subject::read).collect(),

@@ -2,6 +2,7 @@
 //! upgraded connections (WebSocket, SPDY) are joined.
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use http::header::{
     CONNECTION, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
@@ -31,28 +32,30 @@ const HOP_BY_HOP: [HeaderName; 8] = [
 ];
 
 /// Answers a request below `/apis/{group}/{version}`, or for that group version's OpenAPI document.
-pub(super) async fn answer(
-    call: &mut Call,
-    (group, version): (&str, &str),
-    body: &mut RequestBody,
-) -> Result<Answer, Failure> {
-    let remote = call.server.aggregator.find(group, version);
-    let remote = remote.ok_or(Failure::NoSuchPage)?;
-    let count = remote.addresses.len();
-    let usable = remote.is_available && count > 0;
-    if !usable {
-        return Ok(unavailable("service unavailable"));
-    }
-    let address = &remote.addresses[fastrand::usize(..count)];
-    let request = outgoing(call, remote.backend.host(), body)?;
-    let is_upgrade = request.headers().contains_key(UPGRADE);
-    match remote.backend.send(address, request).await {
-        Err(why) => Ok(unavailable(&format!("error trying to reach service: {why}"))),
-        Ok(answer) if is_upgrade && answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
-            Ok(upgraded(call, answer))
+pub(super) fn answer<'a>(
+    call: &'a mut Call,
+    (group, version): (&'a str, &'a str),
+    body: &'a mut RequestBody,
+) -> BoxFuture<'a, Result<Answer, Failure>> {
+    Box::pin(async move {
+        let remote = call.server.aggregator.find(group, version);
+        let remote = remote.ok_or(Failure::NoSuchPage)?;
+        let count = remote.addresses.len();
+        let usable = remote.is_available && count > 0;
+        if !usable {
+            return Ok(unavailable("service unavailable"));
         }
-        Ok(answer) => Ok(passed_back(call, answer)),
-    }
+        let address = &remote.addresses[fastrand::usize(..count)];
+        let request = outgoing(call, remote.backend.host(), body)?;
+        let is_upgrade = request.headers().contains_key(UPGRADE);
+        match remote.backend.send(address, request).await {
+            Err(why) => Ok(unavailable(&format!("error trying to reach service: {why}"))),
+            Ok(answer) if is_upgrade && answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                Ok(upgraded(call, answer))
+            }
+            Ok(answer) => Ok(passed_back(call, answer)),
+        }
+    })
 }
 
 /// The response of kube-aggregator: a line of text.
@@ -121,7 +124,7 @@ fn passed_back(call: &Call, answer: Response<Incoming>) -> Answer {
             let opened = Opened::new(call.server.faults.clone(), call.requester(), call.info.clone());
             let until_broken = frames.take_while(|frame| std::future::ready(frame.is_ok()));
             let frames = until_broken.filter_map(async |frame: Result<Bytes, _>| frame.ok());
-            guarded(frames, opened, call.server.draining.clone())
+            guarded(frames, opened)
         }
         false => Box::pin(frames.map_err(|_| StreamCut)),
     };

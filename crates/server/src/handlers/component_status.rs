@@ -1,6 +1,7 @@
 //! ComponentStatuses, which are not stored. The only component besides this server is its storage, called `etcd-0` as
 //! in every cluster.
 
+use futures_util::future::BoxFuture;
 use http::StatusCode;
 use serde_json::{Value, json};
 use watchkeeper_kinds::builtin;
@@ -25,29 +26,31 @@ pub(super) fn is_component_status(route: &ResourceRoute) -> bool {
 }
 
 /// `GET /api/v1/componentstatuses`, or one of them.
-pub(super) async fn answer(call: &Call, route: &ResourceRoute) -> Result<Answer, Failure> {
-    let storage = storage(call).await;
-    match route.name.as_deref() {
-        None => {
-            let form = form(call, route, Offer::Collection)?;
-            // A Table of all is that of the only one.
-            if matches!(form.accepted.transform, Transform::Table(_)) {
-                return one(&storage, form);
+pub(super) fn answer<'a>(call: &'a Call, route: &'a ResourceRoute) -> BoxFuture<'a, Result<Answer, Failure>> {
+    Box::pin(async move {
+        let storage = storage(call).await;
+        match route.name.as_deref() {
+            None => {
+                let form = form(call, route, Offer::Collection)?;
+                // A Table of all is that of the only one.
+                if matches!(form.accepted.transform, Transform::Table(_)) {
+                    return one(&storage, form);
+                }
+                let list = json!({
+                    "apiVersion": "v1", "kind": "ComponentStatusList", "metadata": {}, "items": [storage],
+                });
+                let encoding = form.accepted.format;
+                Ok(encoded(
+                    StatusCode::OK,
+                    form.accepted,
+                    forms::value(&list, encoding)?,
+                ))
             }
-            let list = json!({
-                "apiVersion": "v1", "kind": "ComponentStatusList", "metadata": {}, "items": [storage],
-            });
-            let encoding = form.accepted.format;
-            Ok(encoded(
-                StatusCode::OK,
-                form.accepted,
-                forms::value(&list, encoding)?,
-            ))
+            Some(STORAGE) => one(&storage, form(call, route, Offer::Objects)?),
+            // Not a 404, as in a real server.
+            Some(other) => Err(Status::unclassified(format!("Component not found: {other}")).into()),
         }
-        Some(STORAGE) => one(&storage, form(call, route, Offer::Objects)?),
-        // Not a 404, as in a real server.
-        Some(other) => Err(Status::unclassified(format!("Component not found: {other}")).into()),
-    }
+    })
 }
 
 fn one(status: &Value, form: Form) -> Result<Answer, Failure> {

@@ -1,6 +1,7 @@
 //! DELETE of an object or of a collection.
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::StatusCode;
 use watchkeeper_meta::{DeleteOptions, ListOptions, Status};
 use watchkeeper_registry::{Definition, Deletion, WriteContext};
@@ -14,48 +15,56 @@ use crate::respond::{Answer, Failure, status, with_warnings};
 use crate::route::ResourceRoute;
 
 /// `DELETE …/{name}`.
-pub(super) async fn delete(call: &Call, route: &ResourceRoute, bytes: Bytes) -> Result<Answer, Failure> {
-    let form = form(call, route, Offer::Objects)?;
-    let definition = definition(call, route)?;
-    let options = options(call, &bytes)?;
-    let context = write_context(call, None, options.dry_run, None);
-    let namespace = route.namespace.as_deref().unwrap_or_default();
-    let name = route.name.as_deref().unwrap_or_default();
-    let registry = &call.server.registry;
-    let deletion = registry
-        .delete(&definition, namespace, name, &options, &context)
-        .await;
-    let answer = match deletion {
-        Ok(deletion) => answer(&definition, name, &deletion, &options, form),
-        Err(status) => Err(status.into()),
-    };
-    with_warnings(answer, context.warnings.take())
+pub(super) fn delete<'a>(
+    call: &'a Call,
+    route: &'a ResourceRoute,
+    bytes: Bytes,
+) -> BoxFuture<'a, Result<Answer, Failure>> {
+    Box::pin(async move {
+        let form = form(call, route, Offer::Objects)?;
+        let definition = definition(call, route)?;
+        let options = options(call, &bytes)?;
+        let context = write_context(call, None, options.dry_run, None);
+        let namespace = route.namespace.as_deref().unwrap_or_default();
+        let name = route.name.as_deref().unwrap_or_default();
+        let registry = &call.server.registry;
+        let deletion = registry
+            .delete(&definition, namespace, name, &options, &context)
+            .await;
+        let answer = match deletion {
+            Ok(deletion) => answer(&definition, name, &deletion, &options, form),
+            Err(status) => Err(status.into()),
+        };
+        with_warnings(answer, context.warnings.take())
+    })
 }
 
 /// `DELETE …/{resource}`.
-pub(super) async fn delete_collection(
-    call: &Call,
-    route: &ResourceRoute,
+pub(super) fn delete_collection<'a>(
+    call: &'a Call,
+    route: &'a ResourceRoute,
     bytes: Bytes,
-) -> Result<Answer, Failure> {
-    let form = form(call, route, Offer::Objects)?;
-    let definition = definition(call, route)?;
-    let selection = ListOptions::from_query(call.query())?;
-    let options = options(call, &bytes)?;
-    let context = WriteContext {
-        of_collection: true,
-        ..write_context(call, None, options.dry_run, None)
-    };
-    let namespace = route.namespace.as_deref().unwrap_or_default();
-    let registry = &call.server.registry;
-    let list = registry
-        .delete_collection(&definition, namespace, &selection, &options, &context)
-        .await;
-    let answer = match list {
-        Ok(list) => list_answer(&definition, list, form),
-        Err(status) => Err(status.into()),
-    };
-    with_warnings(answer, context.warnings.take())
+) -> BoxFuture<'a, Result<Answer, Failure>> {
+    Box::pin(async move {
+        let form = form(call, route, Offer::Objects)?;
+        let definition = definition(call, route)?;
+        let selection = ListOptions::from_query(call.query())?;
+        let options = options(call, &bytes)?;
+        let context = WriteContext {
+            of_collection: true,
+            ..write_context(call, None, options.dry_run, None)
+        };
+        let namespace = route.namespace.as_deref().unwrap_or_default();
+        let registry = &call.server.registry;
+        let list = registry
+            .delete_collection(&definition, namespace, &selection, &options, &context)
+            .await;
+        let answer = match list {
+            Ok(list) => list_answer(&definition, list, form),
+            Err(status) => Err(status.into()),
+        };
+        with_warnings(answer, context.warnings.take())
+    })
 }
 
 /// The options of the body if there is one, else of the query; never both.

@@ -3,6 +3,7 @@
 //! There are no real nodes, so the answers are those of a server whose nodes are unreachable: the request is
 //! validated as far as possible without them. Pods on simulated nodes are handled in [`simulated`].
 
+use futures_util::future::BoxFuture;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use serde_json::Value;
@@ -12,6 +13,7 @@ use watchkeeper_meta::{GetOptions, GroupResource, GroupVersionResource, LogOptio
 use super::simulated;
 use crate::body::ResponseBody;
 use crate::filter::Call;
+use crate::request_info::query_value;
 use crate::respond::{Answer, Failure};
 use crate::route::ResourceRoute;
 
@@ -21,29 +23,81 @@ pub(super) fn is_answered_by_node(subresource: &str) -> bool {
 }
 
 /// Answers as far as possible without a node.
-pub(super) async fn answer(call: &Call, route: &ResourceRoute, subresource: &str) -> Result<Answer, Failure> {
-    let name = route.name.as_deref().unwrap_or_default();
-    let plural = &*route.resource.resource.plural;
-    if plural == builtin::SERVICE.plural {
-        let text = format!("no endpoints available for service {name:?}");
-        return Err(Status::service_unavailable(text).into());
-    }
-    if plural == builtin::NODE.plural {
-        read(call, &builtin::NODE, "", name).await?;
-        return Err(unreachable(name));
-    }
-    match subresource {
-        "log" => log(call, route, name).await,
-        _ => {
-            let pod = read_pod(call, route, name).await?;
-            match node_of(&pod) {
-                "" if subresource == "proxy" => Err(Status::bad_request("address not allowed").into()),
-                "" => Err(Status::bad_request(format!("pod {name} does not have a host assigned")).into()),
-                node if is_on_simulated(call, node).await => {
-                    Err(simulated::refusal(name, subresource).into())
+pub(super) fn answer<'a>(
+    call: &'a Call,
+    route: &'a ResourceRoute,
+    subresource: &'a str,
+) -> BoxFuture<'a, Result<Answer, Failure>> {
+    Box::pin(async move {
+        let name = route.name.as_deref().unwrap_or_default();
+        let plural = &*route.resource.resource.plural;
+        let (name, port) = match subresource {
+            "proxy" => proxied(name).ok_or_else(|| {
+                let kind = route.resource.resource.kind.to_lowercase();
+                Status::bad_request(format!("invalid {kind} request {name:?}"))
+            })?,
+            _ => (name, ""),
+        };
+        if plural == builtin::SERVICE.plural {
+            check_port(call, route, name, port).await?;
+            let text = format!("no endpoints available for service {name:?}");
+            return Err(Status::service_unavailable(text).into());
+        }
+        if plural == builtin::NODE.plural {
+            read(call, &builtin::NODE, "", name).await?;
+            return Err(unreachable(name));
+        }
+        match subresource {
+            "log" => log(call, route, name).await,
+            _ => {
+                let pod = read_pod(call, route, name).await?;
+                if matches!(subresource, "exec" | "attach") {
+                    let container = query_value(call.query(), "container");
+                    check_container(&pod, name, &container.unwrap_or_default())?;
                 }
-                node => find_node(call, node).await,
+                match node_of(&pod) {
+                    "" if subresource == "proxy" => Err(Status::bad_request("address not allowed").into()),
+                    "" => {
+                        Err(Status::bad_request(format!("pod {name} does not have a host assigned")).into())
+                    }
+                    node if is_on_simulated(call, node).await => {
+                        Err(simulated::refusal(name, subresource).into())
+                    }
+                    node => find_node(call, node).await,
+                }
             }
+        }
+    })
+}
+
+/// The name and the port in the name of a proxied object: `name`, `name:port` or `scheme:name:port`.
+fn proxied(id: &str) -> Option<(&str, &str)> {
+    let parts: Vec<&str> = id.split(':').collect();
+    let (scheme, name, port) = match *parts {
+        [name] => ("", name, ""),
+        [name, port] => ("", name, port),
+        [scheme, name, port] => (scheme, name, port),
+        _ => return None,
+    };
+    (matches!(scheme, "" | "http" | "https") && !name.is_empty()).then_some((name, port))
+}
+
+/// A port that is a number must be one of the service's.
+async fn check_port(call: &Call, route: &ResourceRoute, name: &str, port: &str) -> Result<(), Failure> {
+    let Ok(number) = port.parse::<i64>() else {
+        return Ok(());
+    };
+    let namespace = route.namespace.as_deref().unwrap_or_default();
+    let service = read(call, &builtin::SERVICE, namespace, name).await?;
+    let ports = service["spec"]["ports"].as_array().into_iter().flatten();
+    match ports
+        .filter_map(|port| port["port"].as_i64())
+        .any(|port| port == number)
+    {
+        true => Ok(()),
+        false => {
+            let text = format!("no service port {number} found for service {name:?}");
+            Err(Status::service_unavailable(text).into())
         }
     }
 }
@@ -126,4 +180,16 @@ async fn read(call: &Call, kind: &'static Kind, namespace: &str, name: &str) -> 
         .get(&definition, namespace, name, &GetOptions::default())
         .await?;
     object.to_value(&definition)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proxied_name_may_have_scheme_and_port() {
+        let parts = ["p", "p:80", "https:p:web", "ftp:p:80", ":p:80", "a:b:c:d", ":80"].map(proxied);
+        let (plain, port) = (Some(("p", "")), Some(("p", "80")));
+        assert_eq!(parts, [plain, port, Some(("p", "web")), None, port, None, None]);
+    }
 }

@@ -1,6 +1,7 @@
 //! Review requests, which are answered and not stored: SelfSubjectReview, TokenReview and the access reviews.
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::StatusCode;
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::label_selector;
@@ -9,7 +10,7 @@ use watchkeeper_registry::{Decision, Registry, Rules, User};
 
 use super::objects::{form, manager};
 use super::options_body::read_kind;
-use crate::authorize::action;
+use crate::authorize::attributes;
 use crate::filter::Call;
 use crate::forms;
 use crate::negotiate::Offer;
@@ -24,57 +25,63 @@ pub(super) fn is_review(route: &ResourceRoute) -> bool {
 }
 
 /// Answers a review: the request with a status.
-pub(super) async fn review(call: &Call, route: &ResourceRoute, bytes: &Bytes) -> Result<Answer, Failure> {
-    let form = form(call, route, Offer::Virtual)?.accepted;
-    let resource = &route.resource.resource;
-    let package = resource.group.split('.').next().unwrap_or_default();
-    let mut review = read_kind(call, bytes, &format!("{package}/v1.{}", resource.kind))?;
-    let namespace = route.namespace.as_deref().unwrap_or_default();
-    let registry = &call.server.registry;
-    if review.is_object() && !review["metadata"].is_object() {
-        review["metadata"] = json!({});
-    }
-    let status = match &*resource.plural {
-        "selfsubjectreviews" => {
-            review = json!({});
-            review["metadata"]["creationTimestamp"] = registry.clock().now().to_rfc3339().into();
-            json!({ "userInfo": user_info(&call.user) })
+pub(super) fn review<'a>(
+    call: &'a Call,
+    route: &'a ResourceRoute,
+    bytes: &'a Bytes,
+) -> BoxFuture<'a, Result<Answer, Failure>> {
+    Box::pin(async move {
+        let form = form(call, route, Offer::Virtual)?.accepted;
+        let resource = &route.resource.resource;
+        let package = resource.group.split('.').next().unwrap_or_default();
+        let mut review = read_kind(call, bytes, &format!("{package}/v1.{}", resource.kind))?;
+        let namespace = route.namespace.as_deref().unwrap_or_default();
+        let registry = &call.server.registry;
+        if review.is_object() && !review["metadata"].is_object() {
+            review["metadata"] = json!({});
         }
-        "selfsubjectrulesreviews" => {
-            let asked = namespace_asked(&review)?.to_owned();
-            review = json!({ "spec": {} });
-            rules_status(&registry.rules_of(&call.user, &asked).await?)
-        }
-        "tokenreviews" => token_status(call, &review["spec"]).await?,
-        "selfsubjectaccessreviews" => access_status(registry, &call.user, &review["spec"]).await?,
-        "subjectaccessreviews" => {
-            access_status(registry, &subject(&review["spec"])?, &review["spec"]).await?
-        }
-        "localsubjectaccessreviews" => {
-            let stated = review["metadata"]["namespace"].as_str().unwrap_or_default();
-            if !stated.is_empty() && stated != namespace {
-                return Err(Status::bad_request(
+        let status = match &*resource.plural {
+            "selfsubjectreviews" => {
+                review = json!({});
+                review["metadata"]["creationTimestamp"] = registry.clock().now().to_rfc3339().into();
+                json!({ "userInfo": user_info(&call.user) })
+            }
+            "selfsubjectrulesreviews" => {
+                let asked = namespace_asked(&review)?.to_owned();
+                review = json!({ "spec": {} });
+                rules_status(&registry.rules_of(&call.user, &asked).await?)
+            }
+            "tokenreviews" => token_status(call, &review["spec"]).await?,
+            "selfsubjectaccessreviews" => access_status(registry, &call.user, &review["spec"]).await?,
+            "subjectaccessreviews" => {
+                access_status(registry, &subject(&review["spec"])?, &review["spec"]).await?
+            }
+            "localsubjectaccessreviews" => {
+                let stated = review["metadata"]["namespace"].as_str().unwrap_or_default();
+                if !stated.is_empty() && stated != namespace {
+                    return Err(Status::bad_request(
                     "the namespace of the provided object does not match the namespace sent on the request",
                 )
                 .into());
+                }
+                check_local(&review["spec"], namespace)?;
+                review["metadata"]["namespace"] = namespace.into();
+                access_status(registry, &subject(&review["spec"])?, &review["spec"]).await?
             }
-            check_local(&review["spec"], namespace)?;
-            review["metadata"]["namespace"] = namespace.into();
-            access_status(registry, &subject(&review["spec"])?, &review["spec"]).await?
+            _ => return Err(Status::method_not_supported(&resource.group_resource(), "create").into()),
+        };
+        if !matches!(
+            &*resource.plural,
+            "selfsubjectreviews" | "selfsubjectrulesreviews"
+        ) {
+            registry.record_unstored(resource, &mut review, &manager(call, None));
         }
-        _ => return Err(Status::method_not_supported(&resource.group_resource(), "create").into()),
-    };
-    if !matches!(
-        &*resource.plural,
-        "selfsubjectreviews" | "selfsubjectrulesreviews"
-    ) {
-        registry.record_unstored(resource, &mut review, &manager(call, None));
-    }
-    review["status"] = status;
-    review["apiVersion"] = resource.group_version_kind().api_version().into();
-    review["kind"] = resource.kind.as_ref().into();
-    let bytes = forms::value(&review, form.format)?;
-    Ok(encoded(StatusCode::CREATED, form, bytes))
+        review["status"] = status;
+        review["apiVersion"] = resource.group_version_kind().api_version().into();
+        review["kind"] = resource.kind.as_ref().into();
+        let bytes = forms::value(&review, form.format)?;
+        Ok(encoded(StatusCode::CREATED, form, bytes))
+    })
 }
 
 fn user_info(user: &User) -> Value {
@@ -189,7 +196,7 @@ async fn access_status(registry: &Registry, user: &User, spec: &Value) -> Result
         return Err(invalid(error));
     }
     let request = asked(spec)?;
-    let decision = registry.may(user, action(&request)).await?;
+    let decision = registry.may(user, attributes(&request)).await?;
     let mut status = json!({ "allowed": decision.is_allowed() });
     let (Decision::Allowed(why) | Decision::Refused(why)) = decision;
     if !why.is_empty() {

@@ -12,6 +12,7 @@ mod operation;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -70,36 +71,42 @@ impl Testing {
 }
 
 /// Dispatches a request of the testing API.
-pub(super) async fn testing(call: &Call, path: &[&str], body: &mut RequestBody) -> Result<Answer, Failure> {
-    let Some(testing) = &call.server.testing else {
-        return Err(Failure::NoSuchPage);
-    };
-    let Some((operation, id)) = Operation::find(call.head.method.as_str(), path) else {
-        return Err(Failure::NoSuchPage);
-    };
-    let body = collect(&call.head.headers, body).await?;
-    let (server, faults) = (&*call.server, &call.server.faults);
-    let answer = match operation {
-        Operation::Describe => openapi::document(),
-        Operation::ReadClock => clock(testing),
-        Operation::MoveClock => move_clock(server, testing, read(&body)?).await?,
-        Operation::WaitForQuiet => idle(server, read(&body)?).await?,
-        Operation::ListFaults => rules(faults),
-        Operation::AddFault => inject(faults, read(&body)?)?,
-        Operation::ClearFaults => done(|| faults.clear()),
-        Operation::RemoveFault => found(faults.remove(read(id.as_bytes())?))?,
-        Operation::ListFired => json!(faults.fired()),
-        Operation::ClearFired => done(|| faults.clear_fired()),
-        Operation::SetFlow => set_flow(faults, &read(&body)?),
-        Operation::Compact => compact(server).await?,
-        Operation::ListWrites => json!(server.write_log.writes()),
-        Operation::ClearWrites => done(|| server.write_log.clear()),
-        Operation::KeepSnapshot => testing.keep(server.registry.store().snapshot())?,
-        Operation::RestoreSnapshot => restore(server, &testing.kept(id)?).await?,
-        Operation::ForgetSnapshot => found(testing.forget(id)?)?,
-        Operation::Reset => reset(server, &testing.beginning).await?,
-    };
-    Ok(respond::json(&answer, call.pretty))
+pub(super) fn testing<'a>(
+    call: &'a Call,
+    path: &'a [&'a str],
+    body: &'a mut RequestBody,
+) -> BoxFuture<'a, Result<Answer, Failure>> {
+    Box::pin(async move {
+        let Some(testing) = &call.server.testing else {
+            return Err(Failure::NoSuchPage);
+        };
+        let Some((operation, id)) = Operation::find(call.head.method.as_str(), path) else {
+            return Err(Failure::NoSuchPage);
+        };
+        let body = collect(&call.head.headers, body).await?;
+        let (server, faults) = (&*call.server, &call.server.faults);
+        let answer = match operation {
+            Operation::Describe => openapi::document(),
+            Operation::ReadClock => clock(testing),
+            Operation::MoveClock => move_clock(server, testing, read(&body)?).await?,
+            Operation::WaitForQuiet => idle(server, read(&body)?).await?,
+            Operation::ListFaults => rules(faults),
+            Operation::AddFault => inject(faults, read(&body)?)?,
+            Operation::ClearFaults => done(|| faults.clear()),
+            Operation::RemoveFault => found(faults.remove(read(id.as_bytes())?))?,
+            Operation::ListFired => json!(faults.fired()),
+            Operation::ClearFired => done(|| faults.clear_fired()),
+            Operation::SetFlow => set_flow(faults, &read(&body)?),
+            Operation::Compact => compact(server).await?,
+            Operation::ListWrites => json!(server.write_log.writes()),
+            Operation::ClearWrites => done(|| server.write_log.clear()),
+            Operation::KeepSnapshot => testing.keep(server.registry.store().snapshot())?,
+            Operation::RestoreSnapshot => restore(server, &testing.kept(id)?).await?,
+            Operation::ForgetSnapshot => found(testing.forget(id)?)?,
+            Operation::Reset => reset(server, &testing.beginning).await?,
+        };
+        Ok(respond::json(&answer, call.pretty))
+    })
 }
 
 #[derive(Deserialize)]

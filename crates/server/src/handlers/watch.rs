@@ -50,7 +50,7 @@ pub(super) async fn watch(call: &mut Call, route: &ResourceRoute) -> Result<Answ
     let frames = unfold(frames, async |mut frames| Some((frames.next().await?, frames)));
     let (counts, over_socket) = (call.server.counts.clone(), call.over_socket);
     let frames = frames.inspect(move |_| counts.piece_sent(over_socket));
-    let frames = guarded(frames, opened, call.server.draining.clone());
+    let frames = guarded(frames, opened);
     match is_websocket {
         true => websocket::answer(call, form.accepted.format, frames),
         false => Ok(respond::stream(form.accepted.format, frames)),

@@ -8,7 +8,7 @@ use watchkeeper_meta::Resource;
 use watchkeeper_registry::Definition;
 use watchkeeper_wire::schema::{Field, Granularity, ListType, Schema, Shape, TypeId};
 
-/// What descriptions of lists refer to.
+/// The document that descriptions of lists refer to.
 const CONVENTIONS: &str =
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 

@@ -31,7 +31,11 @@ fn object(properties: Value) -> Value {
 #[tokio::test]
 async fn schemas() {
     let mut cluster = Cluster::start().await;
-    let cases: [(&str, Item); 7] = [
+    let cases: [(&str, Item); 8] = [
+        (
+            "patterns that are too large",
+            |index| json!({"type": "string", "pattern": format!("\\pL{{{}}}", 500 + index)}),
+        ),
         ("properties", |_| json!({"type": "string"})),
         ("properties without a type", |_| json!({})),
         (
@@ -186,6 +190,7 @@ async fn objects() {
             "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": text}},
         },
         "any": {"type": "array", "items": {"type": "integer", "enum": [1, 2, 3], "maximum": 2}},
+        "few": {"type": "array", "items": {"type": "string", "enum": list(500, |index| json!(format!("v{index}")))}},
         "table": {"type": "object", "additionalProperties": text},
         "either": {"type": "array", "items": {"type": "string", "oneOf": [{"minLength": 3}, {"maxLength": 1}]}},
         "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
@@ -220,6 +225,11 @@ async fn objects() {
             .grows_in_proportion(name, 500, |n| thing(field, list(n, item)))
             .await;
     }
+    cluster
+        .takes_linear_time("items that are none of many values", 2_000, |n| {
+            thing("few", list(n, |_| json!("x")))
+        })
+        .await;
     cluster
         .grows_in_proportion("entries", 500, |n| {
             thing("table", map(n, |index| (format!("k{index}"), json!("too long"))))

@@ -27,6 +27,9 @@ const TIMED_ITEMS: usize = 256;
 /// Characters of a text, at first.
 const CHARACTERS: usize = 1_000;
 
+/// True if time is compared as well as memory. That takes three times as long, so it is not part of an ordinary test run.
+static TIMES: LazyLock<bool> = LazyLock::new(|| std::env::var_os("WATCHKEEPER_TIME_EVERY_FIELD").is_some());
+
 /// The tests that share the cases, so that they run side by side.
 const PARTS: usize = 4;
 
@@ -75,7 +78,7 @@ async fn grow_part(part: usize) {
             };
             let is_linear = cluster.uses_linear_memory(&name, n, call).await;
             // The usual form is what comes farthest, and most work that takes time without memory is behind it.
-            if is_linear && matches!(growth, Growth::Items | Growth::Entries | Growth::LongText) {
+            if is_linear && *TIMES && matches!(growth, Growth::Items | Growth::Entries | Growth::LongText) {
                 cluster.takes_linear_time(&name, timed, call).await;
             }
         }
@@ -106,7 +109,7 @@ enum Step {
     Entry,
 }
 
-/// How a field grows.
+/// The growth of a field.
 #[derive(Clone, Copy, Debug)]
 enum Growth {
     Items,
@@ -230,7 +233,7 @@ fn object_of(value: &mut Value) -> &mut Value {
     value
 }
 
-/// How deep a sample goes into types that have required fields of other types.
+/// The depth to which a sample fills required fields of nested types.
 const MAX_SAMPLE_DEPTH: usize = 4;
 
 /// A value of a shape. Numbers and texts come from an index.
@@ -265,7 +268,7 @@ fn cases() -> Vec<Case> {
     let accepted = accepted_objects();
     let mut walk = Walk::default();
     let all = resources::all().iter().filter(|it| it.has_verb("create"));
-    // What is stored comes first: a Binding or a review has metadata too, but most of the write path does not see it.
+    // Stored kinds come first: a Binding or a review has metadata too, but most of the write path does not see it.
     let (stored, posted): (Vec<_>, Vec<_>) = all.partition(|it| it.has_verb("get"));
     for resource in stored.into_iter().chain(posted) {
         let api_version = resource.api_version();

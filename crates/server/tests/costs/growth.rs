@@ -340,7 +340,7 @@ async fn check_time(n: usize, mut cost: impl AsyncFnMut(usize) -> Option<Cost>) 
     ))
 }
 
-/// Whether an answer says that its handler has panicked.
+/// True if the answer reports a panic of its handler.
 fn is_panic(answer: &[u8]) -> bool {
     const SAID: &[u8] = b"handler panicked";
     let answer = &answer[..answer.len().min(1_000)];
@@ -412,7 +412,7 @@ mod tests {
         check_memory(64, async |n| Some(cost_of(|| work(n)))).await
     }
 
-    /// What each part needs in any case.
+    /// The fixed cost of each part.
     fn read(n: usize) -> Vec<String> {
         (0..n).map(|index| format!("part {index}")).collect()
     }

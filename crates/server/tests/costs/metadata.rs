@@ -259,4 +259,12 @@ async fn bodies() {
         }
     };
     cluster.grows_in_proportion("YAML", 1_000, yaml).await;
+    let tags = |n: usize| {
+        let directives: String = (0..n).map(|index| format!("%TAG !t{index}! tag:x\n")).collect();
+        Call {
+            content_type: "application/yaml",
+            ..Call::try_post(CONFIG_MAPS, format!("{directives}---\nmetadata: {{name: x}}\n"))
+        }
+    };
+    cluster.takes_linear_time("YAML directives", 2_000, tags).await;
 }

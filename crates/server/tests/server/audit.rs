@@ -40,7 +40,7 @@ async fn audited(options: &AuditOptions) -> (Handle, Client) {
     (server, client)
 }
 
-/// What the policies of these tests match.
+/// The requests that the policies of these tests match.
 fn creates_of_config_maps() -> Value {
     json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]})
 }
@@ -165,6 +165,48 @@ async fn policies_annotate_the_event_and_audit_what_they_would_deny() {
         annotations["validation.policy.admission.k8s.io/validation_failure"],
         r#"[{"message":"bad name","policy":"p","binding":"b","expressionIndex":1,"validationActions":["Audit"]}]"#
     );
+}
+
+#[tokio::test]
+async fn pod_security_annotates_the_event_with_its_policies() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(&folder, POLICY);
+    let (server, mut client) = audited(&options).await;
+    let labels = json!({
+        "pod-security.kubernetes.io/enforce": "baseline", "pod-security.kubernetes.io/enforce-version": "v1.30",
+        "pod-security.kubernetes.io/audit": "restricted",
+    });
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "strict", "labels": labels}});
+    post(&mut client, "/api/v1/namespaces", namespace).await;
+    let spec = json!({"securityContext": {"runAsNonRoot": true}, "containers": [{"name": "c", "image": "i", "securityContext": {
+        "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},
+    }}]});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec});
+    post(&mut client, "/api/v1/namespaces/strict/pods", pod).await;
+    let template = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "t"}, "template": {"spec": spec}});
+    post(&mut client, "/api/v1/namespaces/strict/podtemplates", template).await;
+    server.shutdown().await;
+
+    let lines = std::fs::read_to_string(&options.log.path).unwrap();
+    let events: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let annotations = |resource: &str| {
+        let found = events
+            .iter()
+            .rfind(|event| event["objectRef"]["resource"] == resource);
+        found.unwrap()["annotations"].clone()
+    };
+    let why = "would violate PodSecurity \"restricted:latest\": seccompProfile (pod or container \"c\" must set \
+               securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\")";
+    let pod = annotations("pods");
+    assert_eq!(pod["pod-security.kubernetes.io/enforce-policy"], "baseline:v1.30");
+    assert_eq!(pod["pod-security.kubernetes.io/audit-violations"], why);
+    let template = annotations("podtemplates");
+    assert_eq!(template["pod-security.kubernetes.io/enforce-policy"], Value::Null);
+    assert_eq!(template["pod-security.kubernetes.io/audit-violations"], why);
 }
 
 /// The last event about config maps.

@@ -234,7 +234,7 @@ async fn a_lost_key_affects_only_the_objects_it_encrypted() {
     let (server, mut client) = start(dir.path(), "a-").await;
     create(&mut client, SECRETS, "locked").await;
     server.shutdown().await;
-    // What the server needs itself, it locks with the new key as soon as it has one.
+    // The server encrypts its own identity with the new key as soon as there is one.
     let (server, _) = start(dir.path(), "ba-").await;
     server.shutdown().await;
 

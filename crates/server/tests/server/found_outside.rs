@@ -149,3 +149,98 @@ async fn discovery_has_the_hash_of_the_stored_version() {
     assert_eq!(deployments["storageVersionHash"], "8aSe+NMegvE=");
     server.shutdown().await;
 }
+
+#[tokio::test]
+async fn what_is_posted_to_a_subresource_must_match_its_namespace_and_version() {
+    let (server, mut client) = start().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let made = send(&mut client, Method::POST, pods, &pod).await.json();
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    send(
+        &mut client,
+        Method::POST,
+        accounts,
+        &json!({"metadata": {"name": "p"}}),
+    )
+    .await;
+    let elsewhere = json!({"metadata": {"name": "p", "namespace": "other"}, "target": {"name": "n"}});
+    for path in [
+        format!("{pods}/p/eviction"),
+        format!("{pods}/p/binding"),
+        format!("{accounts}/p/token"),
+    ] {
+        let mut body = elsewhere.clone();
+        if !path.ends_with("binding") {
+            body.as_object_mut().unwrap().remove("target");
+        }
+        let answer = send(&mut client, Method::POST, &path, &body).await;
+        let why = "the namespace of the provided object does not match the namespace sent on the request";
+        assert_eq!(
+            (answer.status, answer.json()["message"].clone()),
+            (400, json!(why)),
+            "{path}"
+        );
+    }
+    let version = made["metadata"]["resourceVersion"].as_str().unwrap();
+    let binding = format!("{pods}/p/binding");
+    let of = |version: &str| json!({"metadata": {"name": "p", "resourceVersion": version}, "target": {"name": "n"}});
+    let refused = send(&mut client, Method::POST, &binding, &of("1")).await;
+    let why = format!(
+        "Operation cannot be fulfilled on pods \"p\": StorageError: invalid object, Code: 4, Key: /registry/pods/default/p, \
+         ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: ResourceVersion in precondition: 1, \
+         ResourceVersion in object meta: {version}"
+    );
+    assert_eq!(
+        (refused.status, refused.json()["message"].clone()),
+        (409, json!(why))
+    );
+    let bound = send(&mut client, Method::POST, &binding, &of(version)).await;
+    assert_eq!(bound.status, 201, "{}", bound.text());
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn commands_and_proxies_name_a_container_or_a_port() {
+    let (server, mut client) = start().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let containers = json!([{"name": "a", "image": "i"}, {"name": "b", "image": "i"}]);
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": containers}});
+    send(&mut client, Method::POST, pods, &pod).await;
+    let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    send(
+        &mut client,
+        Method::POST,
+        "/api/v1/namespaces/default/services",
+        &service,
+    )
+    .await;
+    for (path, why) in [
+        (
+            "pods/p/exec?command=ls",
+            "a container name must be specified for pod p, choose one of: [a b]",
+        ),
+        (
+            "pods/p/exec?command=ls&container=z",
+            "container z is not valid for pod p",
+        ),
+        ("pods/p/attach?container=a", "pod p does not have a host assigned"),
+        ("pods/p:80/proxy/x", "address not allowed"),
+        ("pods/ftp:p:80/proxy", "invalid pod request \"ftp:p:80\""),
+        ("services/s:80/proxy", "no endpoints available for service \"s\""),
+        (
+            "services/s:81/proxy",
+            "no service port 81 found for service \"s\"",
+        ),
+        ("services/none:80/proxy", "services \"none\" not found"),
+        (
+            "services/none:web/proxy",
+            "no endpoints available for service \"none\"",
+        ),
+    ] {
+        let path = format!("/api/v1/namespaces/default/{path}");
+        let answer = send(&mut client, Method::GET, &path, &json!({})).await;
+        assert_eq!(answer.json()["message"], why, "{path}");
+    }
+    server.shutdown().await;
+}

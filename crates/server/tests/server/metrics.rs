@@ -102,7 +102,7 @@ fn assert_histogram(name: &str, family: &Family) {
     }
 }
 
-/// Where dashboards look: the names of kube-apiserver, and the labels each has there.
+/// The metrics that dashboards use, with kube-apiserver's names and labels.
 const EXPECTED: [(&str, &[&str]); 18] = [
     (
         "apiserver_request_total",

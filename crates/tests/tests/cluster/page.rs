@@ -37,10 +37,12 @@ async fn shown() -> Shown {
 }
 
 async fn shown_with(allow_writes: bool) -> Shown {
+    shown_of(FeedOptions::default(), allow_writes).await
+}
+
+async fn shown_of(what: FeedOptions, allow_writes: bool) -> Shown {
     let cluster = TestCluster::start().await.unwrap();
-    let feed = Feed::new(cluster.client().clone(), FeedOptions::default())
-        .await
-        .unwrap();
+    let feed = Feed::new(cluster.client().clone(), what).await.unwrap();
     let live = feed.live().clone();
     let options = PageOptions {
         title: "<test>".to_owned(),
@@ -224,6 +226,36 @@ async fn other_hosts_origins_and_methods_are_refused() {
     assert_eq!(shown.raw(&write).await.status, 403);
     let put = write.replace("POST", "PUT");
     assert_eq!(shown.raw(&put).await.status, 405);
+}
+
+#[tokio::test]
+async fn a_table_has_only_the_selected_objects() {
+    let what = FeedOptions {
+        namespace: Some("default".to_owned()),
+        labels: "app=shop".parse().unwrap(),
+        ..Default::default()
+    };
+    let shown = shown_of(what, false).await;
+    shown.cluster.load(MAP).await.unwrap();
+    for names in ["name: ours", "name: theirs, namespace: kube-system"] {
+        let labelled = MAP.replace("name: settings", &format!("{names}, labels: {{app: shop}}"));
+        shown.cluster.load(&labelled).await.unwrap();
+    }
+    let cookie = shown.open().await;
+    let table = loop {
+        let table = shown.json("/api/table?kind=configmaps&limit=10", &cookie).await;
+        if table["synced"] == true {
+            break table;
+        }
+        tokio::task::yield_now().await;
+    };
+    let names: Vec<_> = table["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| &row["name"])
+        .collect();
+    assert_eq!(names, ["ours"]);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The simulated cluster on an embedded server, from a user's view. Time is simulated as well, so tests do not wait.
 
 mod autoscalers;
+mod certificates;
 mod cron_jobs;
 mod custom_kinds;
 mod daemon_sets;

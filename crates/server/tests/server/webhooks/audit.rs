@@ -1,4 +1,4 @@
-//! What the audit event of a write says about webhooks.
+//! The audit annotations about webhooks.
 
 use serde_json::{Value, json};
 use watchkeeper_server::Server;

@@ -7,9 +7,8 @@ use expect_test::{Expect, expect};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use watchkeeper_custom::{
-    CustomResource, InstallOptions, MergeError, Resource, install_crds, merge_crds, plural,
-};
+use watchkeeper_client::install_crds;
+use watchkeeper_custom::{CustomResource, MergeError, Resource, merge_crds, plural};
 use watchkeeper_testing::TestCluster;
 
 use super::real;
@@ -533,12 +532,7 @@ async fn a_server_accepts_every_schema() {
     ];
     let real = real::apiextensions();
     for crd in definitions {
-        let installed = install_crds(
-            cluster.client(),
-            std::slice::from_ref(&crd),
-            &InstallOptions::default(),
-        )
-        .await;
+        let installed = install_crds(cluster.client(), std::slice::from_ref(&crd)).await;
         installed.unwrap_or_else(|error| panic!("{error}: {}", error.source().unwrap()));
         if let Some(real) = &real {
             let ours = real::stored(cluster.client(), &crd).await;

@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use watchkeeper_client::{Api, Client, Error, SendOptions};
-use watchkeeper_custom::{InstallError, InstallOptions, Resource, install_crds, merge_crds};
+use watchkeeper_client::{Api, Client, Error, InstallError, InstallOptions, SendOptions, install_crds};
+use watchkeeper_custom::{Resource, merge_crds};
 use watchkeeper_meta::{CreateOptions, FieldSelector, ListOptions, PatchKind, Status, accept};
 use watchkeeper_server::{Action, Cut, RequestMatch, Rule};
 use watchkeeper_testing::TestCluster;
@@ -197,9 +197,7 @@ async fn installed() -> (TestCluster, Api<Thing>) {
 }
 
 async fn install(client: &Client) {
-    install_crds(client, &[Thing::crd()], &InstallOptions::default())
-        .await
-        .unwrap();
+    install_crds(client, &[Thing::crd()]).await.unwrap();
 }
 
 async fn create(api: &Api<Thing>, name: &str, spec: ThingSpec) -> Result<Thing, Error> {
@@ -727,9 +725,7 @@ mod v1 {
 async fn an_object_of_one_version_is_read_in_the_other() {
     let cluster = TestCluster::start().await.unwrap();
     let crd = merge_crds(&[v2::Note::crd(), v1::Note::crd()], "v2").unwrap();
-    install_crds(cluster.client(), &[crd], &InstallOptions::default())
-        .await
-        .unwrap();
+    install_crds(cluster.client(), &[crd]).await.unwrap();
     let old = v1::Note::new("a", v1::NoteSpec { text: "hello".into() });
     let options = CreateOptions::default();
     cluster
@@ -798,16 +794,12 @@ async fn a_real_server_stores_the_same_value() {
 async fn a_failed_installation_names_the_step() {
     let cluster = TestCluster::start().await.unwrap();
     let client = cluster.client();
-    install_crds(client, &[v1::Note::crd()], &InstallOptions::default())
-        .await
-        .unwrap();
+    install_crds(client, &[v1::Note::crd()]).await.unwrap();
 
     let mut taken = v1::Note::crd();
     taken["metadata"]["name"] = "memos.example.com".into();
     taken["spec"]["names"]["plural"] = "memos".into();
-    let error = install_crds(client, &[taken], &InstallOptions::default())
-        .await
-        .unwrap_err();
+    let error = install_crds(client, &[taken]).await.unwrap_err();
     assert!(
         matches!(&error, InstallError::Refused { condition, .. } if condition == "NamesAccepted"),
         "{error}"
@@ -815,19 +807,20 @@ async fn a_failed_installation_names_the_step() {
 
     let mut invalid = v1::Note::crd();
     invalid["spec"]["group"] = "other.example".into();
-    let error = install_crds(client, &[invalid], &InstallOptions::default())
-        .await
-        .unwrap_err();
+    let error = install_crds(client, &[invalid]).await.unwrap_err();
     assert_eq!(error.to_string(), "notes.example.com cannot be applied");
 
     let hurried = InstallOptions {
         timeout: Duration::ZERO,
         ..Default::default()
     };
-    let error = install_crds(client, &[Thing::crd()], &hurried).await.unwrap_err();
+    let error = install_crds(client, &[Thing::crd()])
+        .with(&hurried)
+        .await
+        .unwrap_err();
     assert!(matches!(error, InstallError::Timeout { .. }), "{error}");
 
-    let error = install_crds(client, &[json!({"spec": {"versions": []}})], &hurried)
+    let error = install_crds(client, &[json!({"spec": {"versions": []}})])
         .await
         .unwrap_err();
     assert_eq!(error.to_string(), "the definition has no metadata.name");

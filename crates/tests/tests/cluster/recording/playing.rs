@@ -20,14 +20,16 @@ async fn record_sky(path: &Path) -> Vec<Entry> {
         .await
         .unwrap();
     catch_up(&mut recorder, &cluster).await;
-    let clouds = "cloud ".repeat(1000);
+    // Each version has its own, which cannot be packed against those of the others.
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut clouds = || -> String { (0..6000).map(|_| random.alphanumeric()).collect() };
     let sky = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "sky"},
-        "data": {"colour": "blue", "clouds": clouds}});
+        "data": {"colour": "blue", "clouds": clouds()}});
     api.create(&sky).await.unwrap();
     catch_up(&mut recorder, &cluster).await;
     for (colour, seconds) in [("red", 10), ("green", 20)] {
         cluster.advance(Duration::from_secs(seconds)).await;
-        let patch = json!({"data": {"colour": colour}});
+        let patch = json!({"data": {"colour": colour, "clouds": clouds()}});
         api.patch("sky", PatchKind::Merge, &patch).await.unwrap();
         catch_up(&mut recorder, &cluster).await;
     }

@@ -122,6 +122,11 @@ async fn an_autoscaler_reports_missing_metrics_and_targets() {
     cluster
         .until_one(&autoscalers(), "web", "it has no metric", lacks)
         .await;
+    let who = "horizontal-pod-autoscaler";
+    let words = "invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: failed to get \
+                 cpu utilization: ";
+    let reason = "FailedComputeMetricsReplicas";
+    until_told(&cluster, who, "HorizontalPodAutoscaler/web", reason, words).await;
     cluster
         .patch(
             &autoscalers(),

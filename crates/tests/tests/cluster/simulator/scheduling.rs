@@ -106,7 +106,7 @@ async fn a_pod_without_enough_resources_waits_with_the_reason() {
     until_refused(
         &cluster,
         "c",
-        "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: \
+        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: 0/2 nodes are available: \
          2 No preemption victims found for incoming pod.",
     )
     .await;
@@ -114,7 +114,7 @@ async fn a_pod_without_enough_resources_waits_with_the_reason() {
     until_refused(
         &cluster,
         "d",
-        "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: \
+        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: 0/2 nodes are available: \
          2 Preemption is not helpful for scheduling.",
     )
     .await;
@@ -139,7 +139,7 @@ async fn the_reasons_of_all_nodes_are_reported() {
         &cluster,
         "lost",
         "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, \
-         1 node(s) had untolerated taint(s), 1 node(s) were unschedulable. preemption: \
+         1 node(s) had untolerated taint(s), 1 node(s) were unschedulable. no new claims to deallocate, preemption: \
          0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
     )
     .await;
@@ -148,7 +148,7 @@ async fn the_reasons_of_all_nodes_are_reported() {
     until_refused(
         &cluster,
         "claimless",
-        "0/3 nodes are available: persistentvolumeclaim \"none\" not found. preemption: \
+        "0/3 nodes are available: persistentvolumeclaim \"none\" not found. no new claims to deallocate, preemption: \
          0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
     )
     .await;
@@ -176,7 +176,7 @@ async fn pod_affinity_and_anti_affinity_are_respected() {
     until_refused(
         &cluster,
         "three",
-        "0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules. preemption: \
+        "0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules. no new claims to deallocate, preemption: \
          0/2 nodes are available: 2 No preemption victims found for incoming pod.",
     )
     .await;
@@ -185,7 +185,7 @@ async fn pod_affinity_and_anti_affinity_are_respected() {
     until_refused(
         &cluster,
         "lonely",
-        "0/2 nodes are available: 2 node(s) didn't match pod affinity rules. preemption: \
+        "0/2 nodes are available: 2 node(s) didn't match pod affinity rules. no new claims to deallocate, preemption: \
          0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
     )
     .await;
@@ -303,7 +303,7 @@ async fn a_tainted_node_is_for_pods_that_tolerate_it_and_waiting_pods_get_it_wit
         .patch(&resource("", "nodes"), "node-1", taints(flood))
         .await;
     cluster.create(&pods(), pod("dry", json!({}))).await;
-    let words = "0/1 nodes are available: 1 node(s) had untolerated taint(s). preemption: 0/1 nodes are available: \
+    let words = "0/1 nodes are available: 1 node(s) had untolerated taint(s). no new claims to deallocate, preemption: 0/1 nodes are available: \
                  1 Preemption is not helpful for scheduling.";
     until_refused(&cluster, "dry", words).await;
     let brave = json!({"tolerations": [{"key": "flood", "operator": "Exists"}]});

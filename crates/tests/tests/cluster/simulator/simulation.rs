@@ -18,7 +18,7 @@ use watchkeeper_testing::TestCluster;
 use self::invariants::World;
 use self::users::Users;
 
-const DEFAULT_SEEDS: u64 = 8;
+const DEFAULT_SEEDS: u64 = 3;
 const STEPS: usize = 50;
 
 /// Half an hour of simulated time: longer than every backoff and deadline.
