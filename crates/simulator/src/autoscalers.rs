@@ -255,8 +255,9 @@ fn propose(cluster: &Cluster, scaler: &Item, scale: &Scale, report: &mut Report)
         .in_namespace(scaler.namespace())
         .filter(|pod| scale.selector.matches(&pod.header()));
     let own: Vec<Item> = own.map(Item::read).collect();
-    let (mut best, mut failure, mut current) = (None::<Proposal>, None, Vec::new());
-    for metric in scaler.list("/spec/metrics") {
+    let (mut best, mut failures, mut current) = (None::<Proposal>, Vec::new(), Vec::new());
+    let metrics = scaler.list("/spec/metrics");
+    for metric in metrics {
         match Proposal::of(metric, &own, scale.wanted) {
             Ok(proposal) => {
                 current.push(proposal.current.clone());
@@ -264,20 +265,30 @@ fn propose(cluster: &Cluster, scaler: &Item, scale: &Scale, report: &mut Report)
                     best = Some(proposal);
                 }
             }
-            Err(why) => failure = failure.or(Some(why)),
+            Err(failure) => {
+                let words = failure.words.as_str();
+                cluster
+                    .events
+                    .warning(events::AUTOSCALERS, scaler, failure.reason, words);
+                failures.push((metric, failure));
+            }
         }
     }
     report.status["currentMetrics"] = json!(current);
     let is_held_back = best.as_ref().is_none_or(|best| best.replicas < scale.wanted);
-    if let Some(failure) = failure.filter(|_| is_held_back) {
-        let words = format!(
-            "the HPA was unable to compute the replica count: {}",
-            failure.words
-        );
+    if let Some((metric, failure)) = failures.first().filter(|_| is_held_back) {
+        let why = &failure.words;
+        let words = format!("the HPA was unable to compute the replica count: {why}");
         report.not("ScalingActive", failure.reason, words);
+        let words = format!(
+            "invalid metrics ({} invalid out of {}), first error is: failed to get {} value: {why}",
+            failures.len(),
+            metrics.len(),
+            replicas::name_of(metric),
+        );
         cluster
             .events
-            .warning(events::AUTOSCALERS, scaler, failure.reason, failure.words);
+            .warning(events::AUTOSCALERS, scaler, "FailedComputeMetricsReplicas", words);
         return None;
     }
     best

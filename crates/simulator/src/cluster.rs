@@ -258,9 +258,20 @@ impl Cluster {
         item: &Item,
         status: Value,
     ) -> Result<(), Error> {
+        self.replace_status_of(resource, item, "status", status).await
+    }
+
+    /// Replaces the status of an object through a subresource.
+    pub(crate) async fn replace_status_of(
+        &self,
+        resource: &Resource,
+        item: &Item,
+        subresource: &str,
+        status: Value,
+    ) -> Result<(), Error> {
         let mut object = item.value().clone();
         object["status"] = status;
-        let api = self.api(resource, item.namespace()).subresource("status");
+        let api = self.api(resource, item.namespace()).subresource(subresource);
         let updated = api.update(item.name(), &object).with(&update_options()).await;
         if let Ok(updated) = &updated {
             self.catch_up(resource, updated).await;

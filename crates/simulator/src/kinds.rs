@@ -32,6 +32,7 @@ macro_rules! kinds {
 }
 
 kinds! {
+    certificate_signing_requests: "certificates.k8s.io" "certificatesigningrequests",
     claims: "" "persistentvolumeclaims",
     cluster_roles: "rbac.authorization.k8s.io" "clusterroles",
     config_maps: "" "configmaps",
@@ -55,6 +56,7 @@ kinds! {
     service_accounts: "" "serviceaccounts",
     services: "" "services",
     stateful_sets: "apps" "statefulsets",
+    subject_access_reviews: "authorization.k8s.io" "subjectaccessreviews",
     volumes: "" "persistentvolumes",
 }
 

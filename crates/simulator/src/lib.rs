@@ -5,11 +5,11 @@
 //! controllers that users have, and talks to the server like any client, so it works with a remote server as well.
 //!
 //! ```no_run
-//! use watchkeeper_client::{Client, ClientOptions, Config, LoadOptions};
+//! use watchkeeper_client::Client;
 //! use watchkeeper_simulator::{Simulator, SimulatorOptions};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! let client = Client::new(&Config::load(&LoadOptions::default())?, ClientOptions::default())?;
+//! let client = Client::from_environment()?;
 //! let options = SimulatorOptions { nodes: 3, ..SimulatorOptions::default() };
 //! let simulator = Simulator::start(client, options);
 //! // A Deployment that somebody creates now gets its pods, and they become Running.
@@ -40,6 +40,7 @@
 //! | namespaces | deletes the content of deleted namespaces |
 //! | garbage | garbage collection: background, foreground and orphaning |
 //! | accounts | creates the service account and root certificate of every namespace |
+//! | certificates | approves the requests of kubelets, signs approved requests, deletes old ones |
 //! | cluster roles | aggregates cluster roles |
 //! | policies | type-checks the expressions of validating admission policies |
 //!
@@ -59,6 +60,7 @@
 
 mod accounts;
 mod autoscalers;
+mod certificates;
 mod cluster;
 mod cluster_roles;
 mod conditions;
@@ -93,6 +95,7 @@ mod time;
 mod usage;
 mod volumes;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -101,6 +104,7 @@ use watchkeeper_client::Client;
 use crate::cluster::Cluster;
 use crate::scenario::Scenario;
 
+pub use crate::certificates::authority::{SigningAuthority, SigningAuthorityError};
 pub use crate::stages::{Stage, StageError};
 
 /// Options of the simulated cluster.
@@ -118,13 +122,15 @@ pub struct SimulatorOptions {
     pub restart_backoff: Duration,
     /// The server's CA certificates, PEM, for `kube-root-ca.crt` in every namespace. Empty without.
     pub root_ca: Option<String>,
+    /// The authority that signs approved requests for certificates. Without one they stay approved.
+    pub signing_authority: Option<Arc<SigningAuthority>>,
     /// True to serve `metrics.k8s.io`, so that `kubectl top` works. It needs two custom resource definitions, and an
     /// object for each pod and node.
     pub metrics: bool,
-    /// What objects go through, in the format of KWOK. The stages of a kind replace what the simulator does with it by
-    /// itself; see [`scenario::Script::read`].
+    /// Stages in KWOK's format. The stages of a kind replace its built-in simulation; see
+    /// [`scenario::Script::read`].
     pub stages: Vec<Stage>,
-    /// What goes wrong, and when.
+    /// The failures to inject, with their times.
     pub scenario: Scenario,
 }
 
@@ -137,6 +143,7 @@ impl Default for SimulatorOptions {
             stop_time: Duration::from_millis(300),
             restart_backoff: Duration::from_secs(10),
             root_ca: None,
+            signing_authority: None,
             metrics: false,
             stages: Vec::new(),
             scenario: Scenario::default(),
@@ -155,6 +162,7 @@ impl Simulator {
     pub fn start(client: Client, options: SimulatorOptions) -> Self {
         let cluster = Cluster::new(client);
         let (root_ca, has_metrics) = (options.root_ca.clone(), options.metrics);
+        let authority = options.signing_authority.clone();
         let staged = stages::staged(&options.stages);
         let tasks = [
             nodes::run(&cluster, &options),
@@ -176,6 +184,7 @@ impl Simulator {
             disruption_budgets::run(&cluster),
             quotas::run(&cluster),
             accounts::run(&cluster, root_ca),
+            certificates::run(&cluster, authority),
             cluster_roles::run(&cluster),
             policies::run(&cluster),
             namespaces::run(&cluster),

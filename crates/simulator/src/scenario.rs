@@ -31,7 +31,7 @@ const MOST_STEPS: usize = 1000;
 /// The `apiVersion` of scenarios.
 const API_VERSION: &str = "simulator.watchkeeper.dev/v1";
 
-/// What goes wrong, and when.
+/// Failures of a simulated cluster, with their times.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scenario {
     steps: Vec<Step>,

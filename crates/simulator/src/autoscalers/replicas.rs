@@ -60,6 +60,18 @@ impl Proposal {
     }
 }
 
+/// A metric in the texts of errors: `cpu resource metric`.
+pub(super) fn name_of(metric: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    match metric["type"].as_str().unwrap_or_default() {
+        "Resource" => text(&metric["resource"]["name"]) + " resource metric",
+        "ContainerResource" => text(&metric["containerResource"]["name"]) + " container metric",
+        "Object" => "object metric".to_owned(),
+        "Pods" => "pods metric".to_owned(),
+        _ => text(&metric["external"]["metric"]["name"]) + " external metric",
+    }
+}
+
 fn not_simulated(source: &Value) -> String {
     let name = source["metric"]["name"].as_str().unwrap_or_default();
     format!("unable to get metric {name}: only the metrics of resources are simulated")

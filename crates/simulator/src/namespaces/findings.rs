@@ -1,4 +1,4 @@
-//! What delays the deletion of a namespace, and the conditions that report it.
+//! The reasons that delay the deletion of a namespace, and the conditions that report them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -61,15 +61,15 @@ impl<'a> Candidate<'a> {
         self.missing
             .as_deref()
             .map(Obstacle::of_node)
-            .or_else(|| self.obstacle_of_node(&site.node))
+            .or_else(|| self.obstacle_of_node(site))
             .or_else(|| self.taken_port(site))
             .or_else(|| self.lack(site))
             .or_else(|| self.neighbours.obstacle(&site.node))
     }
 
-    fn obstacle_of_node(&self, node: &Item) -> Option<Obstacle> {
-        let spec = &self.pod["spec"];
-        let is_tolerated = tolerates(node, spec, &["NoSchedule", "NoExecute"]) && node.holds("Ready");
+    fn obstacle_of_node(&self, site: &Site) -> Option<Obstacle> {
+        let (node, spec) = (&site.node, &self.pod["spec"]);
+        let is_tolerated = tolerates(node, spec, &["NoSchedule", "NoExecute"]) && site.is_ready;
         if is_barred(node, spec) {
             Some(Obstacle::of_node("node(s) were unschedulable"))
         } else if !is_tolerated {

@@ -15,6 +15,9 @@ pub(super) struct Choice {
     pub(super) victims: Vec<ObjectKey>,
 }
 
+/// What the scheduler's plugin of resource claims says before: it has nothing to give back for the pod.
+const NO_CLAIMS: &str = " no new claims to deallocate,";
+
 /// The node with the least loss: the lowest highest priority, then the fewest pods. The error says, with Kubernetes'
 /// text, why nobody is preempted.
 pub(super) fn choose(
@@ -26,7 +29,9 @@ pub(super) fn choose(
         return Err(String::new());
     }
     if candidate.pod.text("/spec/preemptionPolicy") == "Never" {
-        return Err(" preemption: not eligible due to preemptionPolicy=Never.".to_owned());
+        return Err(format!(
+            "{NO_CLAIMS} preemption: not eligible due to preemptionPolicy=Never."
+        ));
     }
     let mut best: Option<((i64, usize), Choice)> = None;
     let mut reasons = Vec::new();
@@ -56,7 +61,7 @@ pub(super) fn choose(
     }
     best.map(|(_, choice)| choice).ok_or_else(|| {
         format!(
-            " preemption: 0/{} nodes are available: {}.",
+            "{NO_CLAIMS} preemption: 0/{} nodes are available: {}.",
             sites.len(),
             counted(reasons)
         )

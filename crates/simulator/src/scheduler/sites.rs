@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
-use watchkeeper_kinds::pod_total;
+use watchkeeper_kinds::pod_total_with_overhead;
 use watchkeeper_kinds::quota::{Usage, amounts};
 use watchkeeper_meta::ObjectKey;
 use watchkeeper_runtime::delta::{Cause, Delta};
@@ -19,10 +19,19 @@ use crate::item::Item;
 use crate::kinds::{nodes, pods};
 use crate::pods::has_ended;
 
+/// The fields of a node that are looked at for each pod.
+const KEPT: &[(&str, &str)] = &[
+    ("metadata", "labels"),
+    ("spec", "taints"),
+    ("spec", "unschedulable"),
+];
+
 /// A node and the pods on it.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
+    /// With the [fields](KEPT) that decide about pods: there may be a hundred thousand.
     pub(super) node: Arc<Item>,
+    pub(super) is_ready: bool,
     /// The resources it has for pods.
     pub(super) allocatable: Arc<Usage>,
     pub(super) pods: Vec<Arc<Tenant>>,
@@ -69,7 +78,7 @@ impl Tenant {
         Self {
             key: pod.key(),
             labels: pod.at("/metadata/labels").clone(),
-            requests: amounts(&pod_total(pod.value())["requests"]),
+            requests: amounts(&pod_total_with_overhead(pod.value())["requests"]),
             host_ports: host_ports(pod),
             priority: pod.number("/spec/priority"),
             anti_affinity: anti_affinity.to_vec(),
@@ -98,12 +107,14 @@ impl Site {
     fn new(node: &Object, pods: Vec<Arc<Tenant>>) -> Self {
         let node = Item::read(node);
         let is_tainted = |taint: &Value| taint["effect"] == "NoSchedule" || taint["effect"] == "NoExecute";
+        let is_ready = node.holds("Ready");
         Self {
             allocatable: Arc::new(amounts(node.at("/status/allocatable"))),
+            is_ready,
             is_closed: node.at("/spec/unschedulable") == true
-                || !node.holds("Ready")
+                || !is_ready
                 || node.list("/spec/taints").iter().any(is_tainted),
-            node: Arc::new(node),
+            node: Arc::new(node.with_only(KEPT)),
             pods,
         }
     }

@@ -5,7 +5,7 @@ use watchkeeper_wire::yaml;
 
 use super::template::{TemplateError, refused};
 
-/// What templates know of the cluster.
+/// The facts about the cluster that templates can use.
 pub(super) trait Surroundings {
     /// The current time, RFC 3339.
     fn now(&self) -> String;
