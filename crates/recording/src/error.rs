@@ -64,15 +64,13 @@ pub enum RecordingError {
         /// The cluster to be recorded.
         ours: String,
     },
-    /// The moment is outside of the recording.
-    #[error("{asked} is outside the recording, which reaches from {from} to {to}")]
-    Outside {
+    /// The moment is before the recording.
+    #[error("{asked} is before the recording, which is complete from version {from} on")]
+    TooEarly {
         /// The requested moment.
         asked: String,
-        /// The start of the recording.
-        from: String,
-        /// The end of the recording.
-        to: String,
+        /// The version from which the recording is complete.
+        from: u64,
     },
     /// The recording is empty.
     #[error("recording {} has no entries yet", path.display())]

@@ -10,6 +10,7 @@
 //! [`Recording`] the versions of an object, the difference between two moments, and the events at which a condition
 //! became true.
 //! A cluster that is not recorded still has some minutes of history: [`LiveObjects`] answers the same queries from it.
+//! In memory, many similar objects are [`Packed`].
 //! A recording is append-only. Missing events are marked by a [`Gap`]. The crate `watchkeeper-replay` replays
 //! recordings.
 
@@ -18,6 +19,7 @@ mod delta;
 mod entry;
 mod error;
 mod frame;
+mod packed;
 mod past;
 mod reader;
 mod record;
@@ -32,6 +34,7 @@ mod writer;
 pub use changes::{Change, FieldPath, PathStep, changes};
 pub use entry::{ClusterIdentity, Entry, Gap, Header, Stream, What};
 pub use error::RecordingError;
+pub use packed::Packed;
 pub use past::{LiveObjects, Past, PastError};
 pub use reader::{Entries, Moment, Recording};
 pub use recorder::{FLUSH_EVERY, RecordError, RecordOptions, Recorded, Recorder, Summary};

@@ -112,6 +112,12 @@ impl LiveObjects {
         }
     }
 
+    /// The oldest version at which the server can still list.
+    pub async fn start(&self) -> Result<u64, PastError> {
+        let now = self.list(None).await?;
+        self.oldest(now.version).await
+    }
+
     /// The objects that differ between two versions; the second is now if it is not given.
     pub async fn diff(&self, from: u64, to: Option<u64>) -> Result<Vec<ObjectDiff>, PastError> {
         let now = self.list(None).await?;

@@ -81,6 +81,13 @@ impl Recording {
         }
     }
 
+    /// The error of a recording without entries.
+    pub fn empty(&self) -> RecordingError {
+        RecordingError::Empty {
+            path: self.segments[0].clone(),
+        }
+    }
+
     /// All objects at a moment.
     pub fn state_at(&self, moment: &Moment) -> Result<State, RecordingError> {
         let mut state = State::default();

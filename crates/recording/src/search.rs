@@ -2,8 +2,9 @@
 //! condition became true.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
-use watchkeeper_meta::{ObjectKey, Resource};
+use watchkeeper_meta::{ObjectKey, Resource, Time};
 use watchkeeper_wire::Object;
 use watchkeeper_wire::schema::resources;
 
@@ -25,25 +26,82 @@ pub struct ObjectDiff {
     pub new: Option<Object>,
 }
 
-/// The start and end of a recording.
+/// The start and end of a recording, as of the entries [taken](Self::take) so far.
 #[derive(Clone, Debug, Default)]
 pub struct Span {
-    /// The first entry.
-    pub first: Option<Entry>,
-    /// The last entry.
-    pub last: Option<Entry>,
+    /// The first version at which a list is complete, and its time; `None` if no list is.
+    pub first: Option<(u64, Time)>,
+    /// The version from which the recording is complete, except for gaps: that of the last of the first lists.
+    pub complete_from: Option<u64>,
+    /// The latest version.
+    pub latest: Option<u64>,
+    /// The time of the last entry.
+    pub ended: Option<Time>,
+    /// The streams whose first list is not complete yet.
+    listing: BTreeSet<Arc<str>>,
+    /// True once the first list of every initial stream is complete. A later stream has no earlier history.
+    is_begun: bool,
+}
+
+impl Span {
+    /// Extends it by the next entry.
+    pub fn take(&mut self, entry: &Entry) {
+        self.ended = Some(entry.time);
+        self.latest = self.latest.max(entry.revision);
+        let name = &entry.stream.name;
+        match (&entry.what, entry.revision) {
+            (What::Began, _) => drop(self.listing.insert(name.clone())),
+            (What::Synced(_), revision) if self.listing.remove(name) => {
+                let Some(revision) = revision else { return };
+                let first = self.first.get_or_insert((revision, entry.time));
+                first.0 = first.0.min(revision);
+                if !self.is_begun {
+                    self.complete_from = self.complete_from.max(Some(revision));
+                    self.is_begun = self.listing.is_empty();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Refuses a moment before the first complete list: nothing is known about it.
+    pub fn check(&self, moment: &Moment) -> Result<(), RecordingError> {
+        let (first, time) = self.first.unwrap_or_default();
+        let is_too_early = match moment {
+            Moment::Time(asked) => *asked < time,
+            Moment::Revision(asked) => *asked < first,
+            Moment::End => false,
+        };
+        match is_too_early {
+            true => Err(RecordingError::TooEarly {
+                asked: moment.to_string(),
+                from: first,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// True if the recording ended before a moment.
+    pub fn ends_before(&self, moment: &Moment) -> bool {
+        match moment {
+            Moment::Time(asked) => self.ended.is_some_and(|ended| *asked > ended),
+            Moment::Revision(asked) => self.latest.is_some_and(|latest| *asked > latest),
+            Moment::End => false,
+        }
+    }
 }
 
 impl Recording {
-    /// The first and the last entry.
+    /// The start and end. An error if there is no entry yet.
     pub fn span(&self) -> Result<Span, RecordingError> {
         let mut span = Span::default();
         for entry in self.entries() {
-            let entry = entry?;
-            span.first.get_or_insert_with(|| entry.clone());
-            span.last = Some(entry);
+            span.take(&entry?);
         }
-        Ok(span)
+        match span.latest {
+            None => Err(self.empty()),
+            Some(_) => Ok(span),
+        }
     }
 
     /// The recorded resources, without duplicates.
@@ -91,6 +149,19 @@ impl Recording {
             }
         }
         Ok(found)
+    }
+
+    /// The namespaces in which a resource had an object of that name.
+    pub fn namespaces_of(&self, resource: &Resource, name: &str) -> Result<Vec<String>, RecordingError> {
+        let mut found = BTreeSet::new();
+        for entry in self.entries() {
+            let entry = entry?;
+            let is_wanted = entry.stream.resource.group_resource() == resource.group_resource();
+            if let Some(key) = entry.key().filter(|key| is_wanted && key.name() == name) {
+                found.insert(key.namespace().to_owned());
+            }
+        }
+        Ok(found.into_iter().collect())
     }
 
     /// The objects that differ between two moments, in the order of resource, namespace and name.

@@ -37,7 +37,12 @@ pub(crate) fn find(first: &Path) -> Result<Vec<(u32, PathBuf)>, RecordingError> 
         .to_string_lossy()
         .into_owned();
     let mut found = Vec::new();
-    for file in fs::read_dir(directory).map_err(failed)? {
+    let files = match fs::read_dir(directory) {
+        // The caller that opens or creates the file reports it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        files => files.map_err(failed)?,
+    };
+    for file in files {
         let file = file.map_err(failed)?.file_name();
         let file = file.to_string_lossy();
         let number = match file.strip_prefix(name.as_str()) {

@@ -7,10 +7,12 @@ use std::time::SystemTime;
 
 use serde_json::json;
 use watchkeeper_meta::{Resource, Scope, Time};
-use watchkeeper_recording::{Entry, Moment, Recording, What};
+use watchkeeper_recording::{Entry, Moment, Packed, Recording, Span, What};
 use watchkeeper_registry::{ImportError, key_of, prefix_of, stored_form};
-use watchkeeper_storage::{ImportedChange, Key, Revision, Snapshot};
+use watchkeeper_storage::{ImportedChange, Key, Revision, Snapshot, Value};
+use watchkeeper_wire::{Object, ObjectOptions};
 
+use crate::packed_value::PackedValue;
 use crate::{LoadOptions, ReplayError};
 
 /// The revision of added objects that were not recorded.
@@ -25,10 +27,8 @@ const OVERHEAD: usize = 256;
 pub(crate) struct History {
     /// Sorted by revision.
     pub(crate) changes: Vec<ImportedChange>,
-    /// The first recorded version.
-    pub(crate) first: u64,
-    /// The version from which the history is complete, except for gaps.
-    pub(crate) floor: u64,
+    /// The start and the end.
+    pub(crate) span: Span,
     /// The kinds that this server does not have, with the number of dropped versions.
     pub(crate) left_out: BTreeMap<String, usize>,
     /// The times at which versions were reached, in order.
@@ -36,22 +36,35 @@ pub(crate) struct History {
     /// The key prefixes of completely recorded resources.
     whole: BTreeSet<String>,
     namespaces: BTreeSet<String>,
-    /// The keys of each stream, for streams that end.
-    held: BTreeMap<std::sync::Arc<str>, BTreeSet<Key>>,
-    /// The streams whose first list is not complete yet.
-    listing: BTreeSet<std::sync::Arc<str>>,
-    /// True once the first list of every initial stream is complete.
-    is_begun: bool,
+    /// The objects of each stream.
+    held: BTreeMap<std::sync::Arc<str>, Held>,
     /// The memory used by the changes.
     bytes: usize,
 }
 
+/// The objects of a stream: further versions are packed against them, and they are deleted when the stream ends.
+#[derive(Debug, Default)]
+struct Held {
+    latest: BTreeMap<Key, Packed>,
+    /// The last object that was stored whole: new objects are packed against it.
+    whole: Option<Packed>,
+}
+
+impl Held {
+    fn pack(&mut self, key: &Key, value: &[u8]) -> Packed {
+        let previous = self.latest.get(key);
+        let packed = Packed::new(value, previous.into_iter().chain(&self.whole));
+        if packed.is_whole() {
+            self.whole = Some(packed.clone());
+        }
+        self.latest.insert(key.clone(), packed.clone());
+        packed
+    }
+}
+
 impl History {
     pub(crate) fn read(recording: &Recording, options: &LoadOptions) -> Result<Self, ReplayError> {
-        let mut history = Self {
-            first: u64::MAX,
-            ..Self::default()
-        };
+        let mut history = Self::default();
         let end = later(&options.at, &options.until);
         for entry in recording.entries() {
             history.take(&entry?, &end)?;
@@ -61,25 +74,24 @@ impl History {
                 });
             }
         }
-        if history.first == u64::MAX {
-            history.first = history.floor;
+        if history.span.latest.is_none() {
+            return Err(recording.empty().into());
         }
         history.changes.sort_by_key(|change| change.revision);
         Ok(history)
     }
 
     fn take(&mut self, entry: &Entry, end: &Moment) -> Result<(), ReplayError> {
+        self.span.take(entry);
         let stream = &entry.stream;
         match &entry.what {
             What::Began => {
-                self.listing.insert(stream.name.clone());
                 let is_whole =
                     stream.namespace.is_empty() && stream.labels.is_empty() && stream.fields.is_empty();
                 if let (true, Ok(prefix)) = (is_whole, prefix_of(&stream.resource)) {
                     self.whole.insert(prefix);
                 }
             }
-            What::Synced(_) => self.synced(entry),
             What::Ended(_) => self.end(entry),
             _ => {}
         }
@@ -107,20 +119,6 @@ impl History {
         self.reached.last().map_or(0, |(_, revision)| *revision)
     }
 
-    /// Handles the first complete list of a stream. A stream that started after the others were complete has no earlier
-    /// history.
-    fn synced(&mut self, entry: &Entry) {
-        let is_first = self.listing.remove(&entry.stream.name);
-        let Some(revision) = entry.revision.filter(|_| is_first) else {
-            return;
-        };
-        self.first = self.first.min(revision);
-        if !self.is_begun {
-            self.floor = self.floor.max(revision);
-            self.is_begun = self.listing.is_empty();
-        }
-    }
-
     fn change(&mut self, entry: &Entry) -> Result<(), ReplayError> {
         let (Some(object), Some(revision)) = (entry.object(), entry.revision) else {
             return Ok(());
@@ -129,10 +127,7 @@ impl History {
         let (key, value) = match &entry.what {
             What::Deleted { .. } => (key_of(resource, object.namespace(), object.name())?, None),
             _ => {
-                let mut value = object.to_value()?;
-                value["kind"] = json!(object.kind());
-                value["apiVersion"] = json!(object.api_version());
-                let stored = stored_form(resource, value)?;
+                let stored = stored_form(resource, object)?;
                 (stored.key, Some(stored.value))
             }
         };
@@ -141,16 +136,18 @@ impl History {
         }
         let key: Key = key.into();
         let held = self.held.entry(entry.stream.name.clone()).or_default();
-        match value.is_some() {
-            true => held.insert(key.clone()),
-            false => held.remove(&key),
+        let packed = match value {
+            Some(value) => Some(held.pack(&key, &value)),
+            None => {
+                held.latest.remove(&key);
+                None
+            }
         };
-        let size = key.len() + value.as_ref().map_or(0, bytes::Bytes::len);
-        self.bytes += size + OVERHEAD;
+        self.bytes += key.len() + packed.as_ref().map_or(0, Packed::own_size) + OVERHEAD;
         self.changes.push(ImportedChange {
             revision: Revision::new(revision),
             key,
-            value,
+            value: packed.map(PackedValue::shared),
             written_at: entry.time.into(),
         });
         Ok(())
@@ -160,12 +157,13 @@ impl History {
     fn end(&mut self, entry: &Entry) {
         let revision = Revision::new(self.latest());
         let held = self.held.remove(&entry.stream.name).unwrap_or_default();
-        self.changes.extend(held.into_iter().map(|key| ImportedChange {
-            revision,
-            key,
-            value: None,
-            written_at: entry.time.into(),
-        }));
+        self.changes
+            .extend(held.latest.into_keys().map(|key| ImportedChange {
+                revision,
+                key,
+                value: None,
+                written_at: entry.time.into(),
+            }));
     }
 
     /// Adds objects that are missing in the recording: the initial objects of kinds that were not recorded, and the
@@ -181,10 +179,10 @@ impl History {
         }
         if !self.whole.contains(&prefix_of(&namespaces)?) {
             for name in &self.namespaces {
-                let namespace = stored_form(&namespaces, namespace(name))?;
+                let namespace = stored_form(&namespaces, &namespace(name)?)?;
                 let key: Key = namespace.key.into();
                 if !known.contains(&key) && bare.get(&key).is_none() {
-                    added.push(completed(key, namespace.value));
+                    added.push(completed(key, namespace.value.into()));
                 }
             }
         }
@@ -232,7 +230,7 @@ fn later(at: &Moment, until: &Moment) -> Moment {
     }
 }
 
-fn completed(key: Key, value: bytes::Bytes) -> ImportedChange {
+fn completed(key: Key, value: Value) -> ImportedChange {
     ImportedChange {
         revision: BEFORE_ALL,
         key,
@@ -242,8 +240,8 @@ fn completed(key: Key, value: bytes::Bytes) -> ImportedChange {
 }
 
 /// A namespace that must have existed, because objects were in it.
-fn namespace(name: &str) -> serde_json::Value {
-    json!({
+fn namespace(name: &str) -> Result<Object, ReplayError> {
+    let object = json!({
         "apiVersion": "v1", "kind": "Namespace",
         "metadata": {
             "name": name,
@@ -255,5 +253,7 @@ fn namespace(name: &str) -> serde_json::Value {
         },
         "spec": {"finalizers": ["kubernetes"]},
         "status": {"phase": "Active"},
-    })
+    });
+    let read = Object::from_json(object.to_string().as_bytes(), &ObjectOptions::default());
+    Ok(read.map_err(ImportError::from)?)
 }

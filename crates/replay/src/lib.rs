@@ -7,23 +7,25 @@
 //! Clients list and watch with the original resourceVersions, uids and times. The server is writable: new writes get
 //! later versions. After the first one the cluster has its own history, and the rest of the recording is not played.
 //! Missing objects are added: kinds that were not recorded are as in a new cluster, and the namespaces of recorded
-//! objects exist. All recorded versions are in memory, up to a [limit](LoadOptions::max_bytes).
+//! objects exist. All recorded versions are in memory, packed, up to a
+//! [limit](LoadOptions::max_bytes).
 
 mod history;
+mod packed_value;
 mod play;
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use watchkeeper_meta::Time;
-use watchkeeper_recording::{Moment, Recording, RecordingError};
+use watchkeeper_recording::{Moment, Recording, RecordingError, Span};
 use watchkeeper_registry::ImportError;
 use watchkeeper_server::{Builder, Server, StartError};
 use watchkeeper_storage::{ImportedChange, Revision, Snapshot};
 
 use crate::history::History;
 
-pub use play::{Played, Player, Speed};
+pub use play::{Played, PlayedChange, Player, Speed};
 
 /// The error of a replay.
 #[derive(Debug, thiserror::Error)]
@@ -34,20 +36,9 @@ pub enum ReplayError {
     /// An object cannot be stored.
     #[error("an object of the recording cannot be replayed")]
     Object(#[from] ImportError),
-    /// An object cannot be decoded.
-    #[error("an object of the recording cannot be read")]
-    Wire(#[from] watchkeeper_wire::WireError),
     /// The server cannot start.
     #[error("the server cannot start")]
     Start(#[from] StartError),
-    /// The requested moment is before the recording.
-    #[error("{asked} is before the recording, which is complete from version {from} on")]
-    TooEarly {
-        /// The requested moment.
-        asked: String,
-        /// The version from which the recording is complete.
-        from: u64,
-    },
     /// The recorded versions exceed the memory limit.
     #[error(
         "the recorded versions need more than the limit of {} MiB of memory: raise the limit, replay up to an earlier \
@@ -66,7 +57,7 @@ pub struct LoadOptions {
     pub at: Moment,
     /// The end of the replay. Later versions are not loaded.
     pub until: Moment,
-    /// Upper bound on the recorded versions held in memory, in bytes. 1 GiB by default.
+    /// Upper bound on the recorded versions held in memory, packed, in bytes. 1 GiB by default.
     pub max_bytes: usize,
 }
 
@@ -88,6 +79,7 @@ pub struct Replay {
     rest: Vec<ImportedChange>,
     /// The time of the moment.
     time: Time,
+    span: Span,
     left_out: BTreeMap<String, usize>,
 }
 
@@ -97,14 +89,9 @@ impl Replay {
         let (bare, at) = (bare_cluster().await?, &options.at);
         let mut history = History::read(recording, options)?;
         history.complete(&bare)?;
+        history.span.check(at)?;
         let fork = history.revision_at(at);
-        let floor = history.floor.min(fork);
-        if fork < history.first {
-            return Err(ReplayError::TooEarly {
-                asked: at.to_string(),
-                from: history.first,
-            });
-        }
+        let floor = history.span.complete_from.unwrap_or_default().min(fork);
         let time = history.time_of(fork, at);
         let later = history
             .changes
@@ -115,6 +102,7 @@ impl Replay {
             snapshot: Snapshot::import(Revision::new(floor), Revision::new(fork), history.changes),
             rest,
             time,
+            span: history.span,
             left_out: history.left_out,
         })
     }
@@ -137,6 +125,11 @@ impl Replay {
     /// The recorded time of the initial state.
     pub fn time(&self) -> Time {
         self.time
+    }
+
+    /// The start and the end of the recording.
+    pub fn span(&self) -> &Span {
+        &self.span
     }
 
     /// The kinds that this server does not have, with the number of dropped versions.

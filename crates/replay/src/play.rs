@@ -17,7 +17,7 @@ pub enum Speed {
 }
 
 /// The result of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Played {
     /// The changes of a version were applied.
     Step {
@@ -25,13 +25,31 @@ pub enum Played {
         revision: u64,
         /// The time at which it was recorded.
         time: Time,
-        /// The number of changes.
-        changes: usize,
+        /// The objects that changed.
+        changes: Vec<PlayedChange>,
     },
     /// The server was written to and has its own history now: nothing more is played.
     Forked,
     /// Everything was played.
     Ended,
+}
+
+/// An object that was written or deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlayedChange {
+    /// Its key in the store: `/registry/configmaps/default/settings`.
+    pub key: String,
+    /// True if it was deleted.
+    pub is_deleted: bool,
+}
+
+impl PlayedChange {
+    fn of(change: &ImportedChange) -> Self {
+        Self {
+            key: change.key.to_string(),
+            is_deleted: change.value.is_none(),
+        }
+    }
 }
 
 /// The rest of a recording.
@@ -78,11 +96,12 @@ impl Player {
             .max()
             .unwrap_or(self.time);
         self.time = self.time.max(time);
+        let objects = changes.iter().map(PlayedChange::of).collect();
         match registry.import(changes).await {
             Ok(_) => Ok(Played::Step {
                 revision: revision.get(),
                 time: time.into(),
-                changes: count,
+                changes: objects,
             }),
             Err(WriteError::Past { .. }) => {
                 self.rest.clear();
