@@ -144,13 +144,15 @@ function showTable(table) {
   if (spread) head.unshift(element("th", { scope: "col" }, "Namespace"));
   $("table").tHead.replaceChildren(element("tr", {}, ...head));
   state.row = Math.min(state.row, Math.max(0, table.rows.length - 1));
+  // The kind of these rows. They stay until the table of the next chosen kind has arrived.
+  const kind = state.kind;
   const rows = table.rows.map((row, number) => {
     const cells = columns.map((column) => {
       const text = column.index === row.age && row.created ? age(present.now() - row.created) : String(row.cells[column.index] ?? "");
       return element("td", { role: "cell", class: column.type === "integer" ? "number" : column.name === "Name" ? "name" : "", "data-label": column.name }, text);
     });
     if (spread) cells.unshift(element("td", { role: "cell", class: "namespace" }, row.namespace));
-    return element("tr", { role: "row", class: isOpen(row) ? "open" : "", tabindex: number === state.row ? "0" : "-1", onclick: () => openDetail(state.kind, row.namespace, row.name), onfocus: () => (state.row = number) }, ...cells);
+    return element("tr", { role: "row", class: isOpen(row) ? "open" : "", tabindex: number === state.row ? "0" : "-1", onclick: () => openDetail(kind, row.namespace, row.name), onfocus: () => (state.row = number) }, ...cells);
   });
   const body = $("table").tBodies[0];
   const hadFocus = body.contains(document.activeElement);

@@ -6,21 +6,22 @@
 //! dropped entries gets their number.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use serde_json::Value;
 use watchkeeper_meta::{ObjectKey, Resource};
 use watchkeeper_recording::{Author, Update};
 use watchkeeper_runtime::follow::FollowEvent;
-use watchkeeper_wire::{Object, ObjectOptions};
+use watchkeeper_wire::Object;
 
+use crate::kept::Kept;
 use crate::rate::Rate;
 
 /// The largest number of log entries. At 100 events a second, this is the last minute and a half.
 pub const MAX_ENTRIES: usize = 10_000;
 
-/// The largest size of the object states that only the log retains.
+/// The largest size of the object states that only the log retains, before they are packed.
 pub const MAX_LOG_BYTES: usize = 32 << 20;
 
 /// The watched state of a cluster.
@@ -44,7 +45,9 @@ pub struct KindBoard {
     pub resource: Resource,
     /// The state of the stream.
     pub state: StreamState,
-    objects: BTreeMap<ObjectKey, Object>,
+    objects: BTreeMap<ObjectKey, Kept>,
+    /// The last object that was stored whole: new objects are packed against it.
+    whole: Option<Kept>,
     rate: Rate,
     /// Logged events since the start.
     events: u64,
@@ -109,26 +112,50 @@ pub struct Change {
     /// The last author, from managed fields: `kubectl (Apply)`.
     pub who: Option<Box<str>>,
     /// The previous state; `None` for an object that is new or was unknown.
-    pub old: Option<Object>,
+    pub old: Option<Kept>,
     /// The new state; for a delete the last state, if it was seen.
-    pub new: Option<Object>,
+    pub new: Option<Kept>,
     /// True for a delete that was found by comparison with a later list.
     pub inferred: bool,
+    /// True if nothing but versions, managed fields and heartbeat times changed; computed when first asked for.
+    is_heartbeat: OnceLock<bool>,
+}
+
+impl Entry {
+    /// True for Kubernetes Events, metrics and heartbeats: most of what changes in a quiet cluster.
+    pub fn is_background(&self) -> bool {
+        let Happening::Change(change) = &self.what else {
+            return false;
+        };
+        let kind = self.stream.split(' ').next().unwrap_or_default();
+        let is_report = kind == "events" || kind.starts_with("events.") || kind.ends_with(".metrics.k8s.io");
+        is_report || change.is_heartbeat()
+    }
 }
 
 impl Change {
     /// The changed fields of an update. Empty for added and deleted objects.
     pub fn update(&self) -> Update {
-        match (&self.old, &self.new) {
-            (Some(old), Some(new)) if self.event == "MODIFIED" => {
-                Update::between(Some(old), new).unwrap_or_default()
-            }
+        if self.event != "MODIFIED" {
+            return Update::default();
+        }
+        let (old, new) = (&self.old, &self.new);
+        match (
+            old.as_ref().and_then(Kept::object),
+            new.as_ref().and_then(Kept::object),
+        ) {
+            (Some(old), Some(new)) => Update::between(Some(&old), &new).unwrap_or_default(),
             _ => Update::default(),
         }
     }
 
+    fn is_heartbeat(&self) -> bool {
+        let compute = || self.event == "MODIFIED" && self.update().changes.is_empty();
+        *self.is_heartbeat.get_or_init(compute)
+    }
+
     fn bytes(&self) -> usize {
-        let size = |state: &Option<Object>| state.as_ref().map_or(0, Object::memory_size);
+        let size = |state: &Option<Kept>| state.as_ref().map_or(0, Kept::unpacked_size);
         size(&self.old) + size(&self.new)
     }
 }
@@ -152,6 +179,7 @@ impl Board {
             resource,
             state: StreamState::Syncing,
             objects: BTreeMap::new(),
+            whole: None,
             rate: Rate::default(),
             events: 0,
             has_synced: false,
@@ -162,6 +190,7 @@ impl Board {
     /// Removes the objects of a kind that is no longer served. The kind stays, so that indexes stay valid.
     pub fn retire(&mut self, kind: usize, reason: &str, now: Timestamp) {
         self.kinds[kind].objects.clear();
+        self.kinds[kind].whole = None;
         self.fail(kind, reason, now);
     }
 
@@ -173,7 +202,9 @@ impl Board {
                 self.put(kind, event.kind(), object, now);
             }
             FollowEvent::Deleted(gone) => {
-                let old = self.kinds[kind].objects.remove(&gone.key);
+                let board = &mut self.kinds[kind];
+                let new = gone.last.as_ref().map(|last| board.pack(last));
+                let old = board.objects.remove(&gone.key);
                 let change = Change {
                     event: event.kind(),
                     key: gone.key.clone(),
@@ -181,8 +212,9 @@ impl Board {
                     version: gone.version.as_str().into(),
                     who: None,
                     old,
-                    new: gone.last.as_ref().map(slim),
+                    new,
                     inferred: gone.last.is_none(),
+                    is_heartbeat: OnceLock::new(),
                 };
                 self.log_change(kind, change, now);
             }
@@ -220,8 +252,8 @@ impl Board {
     }
 
     fn put(&mut self, kind: usize, event: &'static str, object: &Object, now: Timestamp) {
-        let kept = slim(object);
         let board = &mut self.kinds[kind];
+        let kept = board.pack(object);
         let old = board.objects.insert(object.key(), kept.clone());
         if !board.has_synced {
             return;
@@ -238,6 +270,7 @@ impl Board {
             old,
             new: Some(kept),
             inferred: false,
+            is_heartbeat: OnceLock::new(),
         };
         self.log_change(kind, change, now);
     }
@@ -310,14 +343,29 @@ impl Board {
 }
 
 impl KindBoard {
-    /// The objects, by namespace and name.
-    pub fn objects(&self) -> impl ExactSizeIterator<Item = &Object> {
-        self.objects.values()
+    /// The number of objects.
+    pub fn count(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// The objects, by namespace and name, in the order of a list.
+    pub fn objects(&self) -> impl Iterator<Item = (&ObjectKey, &Kept)> {
+        self.objects.iter()
     }
 
     /// One object.
-    pub fn object(&self, key: &ObjectKey) -> Option<&Object> {
-        self.objects.get(key)
+    pub fn object(&self, key: &ObjectKey) -> Option<Object> {
+        self.objects.get(key)?.object()
+    }
+
+    /// Packs an object against its previous version, or else against another of this kind.
+    fn pack(&mut self, object: &Object) -> Kept {
+        let previous = self.objects.get(&object.key());
+        let kept = Kept::new(object, previous.into_iter().chain(&self.whole));
+        if kept.is_whole() {
+            self.whole = Some(kept.clone());
+        }
+        kept
     }
 
     /// Events per second, over the last ten seconds.
@@ -329,14 +377,6 @@ impl KindBoard {
     pub fn events(&self) -> u64 {
         self.events
     }
-}
-
-/// The object without `managedFields`, which are more than half of its bytes.
-fn slim(object: &Object) -> Object {
-    let options = ObjectOptions::default();
-    let kind = object.group_version_kind();
-    let copy = Object::from_item(object.encoding(), object.bytes(), kind, &options);
-    copy.unwrap_or_else(|_| object.clone())
 }
 
 /// The state of an object for display, without `managedFields`.

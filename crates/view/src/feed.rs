@@ -24,6 +24,7 @@ pub const REDISCOVER_EVERY: Duration = Duration::from_secs(30);
 /// A shared board with change notification.
 #[derive(Debug)]
 pub struct Live {
+    selection: Selection,
     board: Mutex<Board>,
     changed: watch::Sender<u64>,
     generation: AtomicU64,
@@ -31,15 +32,26 @@ pub struct Live {
 
 impl Default for Live {
     fn default() -> Self {
+        Self::of(Selection::default())
+    }
+}
+
+impl Live {
+    /// An empty board of some objects.
+    fn of(selection: Selection) -> Self {
         Self {
+            selection,
             board: Mutex::default(),
             changed: watch::Sender::new(0),
             generation: AtomicU64::new(0),
         }
     }
-}
 
-impl Live {
+    /// The objects that are shown.
+    pub fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
     /// Replaces the board. Readers of the log start over.
     pub fn replace(&self, board: Board) {
         self.generation.fetch_add(1, Ordering::AcqRel);
@@ -72,7 +84,18 @@ impl Live {
     }
 }
 
-/// The selection of objects to follow.
+/// The objects of every kind that are shown.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Only this namespace.
+    pub namespace: Option<String>,
+    /// Only objects with these labels.
+    pub labels: LabelSelector,
+    /// Only objects with these fields.
+    pub fields: FieldSelector,
+}
+
+/// The kinds and objects to follow.
 #[derive(Clone, Debug, Default)]
 pub struct FeedOptions {
     /// The kinds; if empty, every kind that can be listed and watched, except Secrets.
@@ -103,8 +126,13 @@ pub struct Feed {
 impl Feed {
     /// Runs discovery. Objects are followed by [`run`](Self::run).
     pub async fn new(client: Client, options: FeedOptions) -> Result<Self, Error> {
+        let selection = Selection {
+            namespace: options.namespace.clone(),
+            labels: options.labels.clone(),
+            fields: options.fields.clone(),
+        };
         let mut feed = Self {
-            live: Arc::default(),
+            live: Arc::new(Live::of(selection)),
             discovery: DiscoveryClient::new(client.clone(), DiscoveryOptions::default()),
             client,
             options,

@@ -6,6 +6,7 @@
 //! ```
 //! - [`Board`] is plain data: kinds with their objects, counts, event rates and stream states, and a bounded log. It
 //!   receives events and provides views; it uses neither sockets nor the clock.
+//! - [`kept`] has the board's object states, packed.
 //! - [`feed`] follows the kinds of a cluster into a board.
 //! - [`recorded`] shows a recording on a board, as of any moment.
 //! - [`table`] watches one kind as the server's Table, with the server's columns.
@@ -17,6 +18,7 @@
 
 pub mod board;
 pub mod feed;
+pub mod kept;
 mod rate;
 pub mod recorded;
 pub mod table;

@@ -20,13 +20,16 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use watchkeeper_client::{Body, BodyError, Client, DynamicApi, Error, SendOptions};
 use watchkeeper_meta::{
-    CollectionRequests, ListMeta, ListOptions, ObjectKey, Resource, ResourceVersion, ResourceVersionMatch,
-    Status, WatchEventKind, WatchOptions, accept, human_duration,
+    CollectionRequests, FieldSelector, LabelSelector, ListMeta, ListOptions, ObjectKey, Resource,
+    ResourceVersion, ResourceVersionMatch, Scope, Status, WatchEventKind, WatchOptions, accept,
+    human_duration,
 };
 use watchkeeper_runtime::watcher::{
     Answer, Config, Event, Failure, Input, ListRequest, Opening, Source, Versioned, WatchRequest, Watcher,
 };
 use watchkeeper_wire::{Encoding, WatchSplitter};
+
+use crate::feed::Selection;
 
 /// The largest size of a page; 500 large objects stay far below.
 const MAX_PAGE: usize = 64 << 20;
@@ -104,12 +107,23 @@ impl Versioned for Row {
 #[derive(Clone, Debug)]
 pub struct TableSource {
     api: DynamicApi,
+    labels: LabelSelector,
+    fields: FieldSelector,
 }
 
 impl TableSource {
-    /// The objects of the API, as Tables.
-    pub fn new(api: DynamicApi) -> Self {
-        Self { api }
+    /// The objects of a resource that are selected, as Tables.
+    pub fn new(client: &Client, resource: Resource, selection: &Selection) -> Self {
+        let api = client.dynamic(resource);
+        let is_namespaced = api.resource().scope == Scope::Namespaced;
+        Self {
+            api: match selection.namespace.as_deref().filter(|_| is_namespaced) {
+                Some(namespace) => api.namespace(namespace),
+                None => api.all_namespaces(),
+            },
+            labels: selection.labels.clone(),
+            fields: selection.fields.clone(),
+        }
     }
 
     /// One page of a list.
@@ -139,6 +153,8 @@ impl Source for TableSource {
     fn list(&self, request: ListRequest) -> Opening<Row> {
         let named = !request.version.is_unset() && !request.version.is_any();
         let options = ListOptions {
+            label_selector: self.labels.clone(),
+            field_selector: self.fields.clone(),
             resource_version_match: named.then_some(ResourceVersionMatch::NotOlderThan),
             resource_version: request.version,
             limit: request.limit.map(u64::from),
@@ -151,6 +167,8 @@ impl Source for TableSource {
 
     fn watch(&self, request: WatchRequest) -> Opening<Row> {
         let options = WatchOptions {
+            label_selector: self.labels.clone(),
+            field_selector: self.fields.clone(),
             resource_version: request.version,
             allow_bookmarks: true,
             timeout_seconds: Some(request.timeout.as_secs().max(1)),
@@ -395,6 +413,7 @@ impl Table {
 #[derive(Debug)]
 pub struct Tables {
     client: Client,
+    selection: Selection,
     open: Mutex<HashMap<Resource, OpenTable>>,
     /// The version of all Tables, which then do not change; `None` for live Tables.
     pinned: Mutex<Option<u64>>,
@@ -414,10 +433,11 @@ impl Drop for OpenTable {
 }
 
 impl Tables {
-    /// No Tables yet.
-    pub fn new(client: Client) -> Self {
+    /// No Tables yet. Those that are read will have the selected objects.
+    pub fn new(client: Client, selection: Selection) -> Self {
         Self {
             client,
+            selection,
             open: Mutex::default(),
             pinned: Mutex::default(),
         }
@@ -448,7 +468,7 @@ impl Tables {
         self.open.lock().insert(resource.clone(), open);
     }
 
-    /// Reads the Table of a kind, in all namespaces. The first read starts the watch and finds it empty.
+    /// Reads the Table of a kind. The first read starts the watch and finds it empty.
     pub fn read<R>(&self, resource: &Resource, look: impl FnOnce(&Table) -> R) -> R {
         let table = self.open(resource);
         let table = table.lock();
@@ -467,8 +487,7 @@ impl Tables {
         }
         let table = open.entry(resource.clone()).or_insert_with(|| {
             let table = Arc::<Mutex<Table>>::default();
-            let api = self.client.dynamic(resource.clone()).all_namespaces();
-            let source = TableSource::new(api);
+            let source = TableSource::new(&self.client, resource.clone(), &self.selection);
             let task = match pinned {
                 Some(version) => tokio::spawn(fill(source, version, table.clone())),
                 None => tokio::spawn(keep(source, table.clone())),

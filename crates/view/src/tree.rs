@@ -51,18 +51,17 @@ pub fn owners(board: &Board, namespace: Option<&str>) -> Forest {
     let mut places: HashMap<Box<str>, Place> = HashMap::new();
     let mut parents: HashMap<Box<str>, Box<str>> = HashMap::new();
     for kind in board.kinds() {
-        for object in kind.objects() {
-            if namespace.is_some_and(|wanted| object.namespace() != wanted) {
-                continue;
-            }
+        let wanted = |key: &ObjectKey| namespace.is_none_or(|wanted| key.namespace() == wanted);
+        for (key, kept) in kind.objects().filter(|(key, _)| wanted(key)) {
+            let Some(object) = kept.object() else { continue };
             let uid: Box<str> = object.uid().into();
-            if let Some(owner) = owner(object) {
+            if let Some(owner) = owner(&object) {
                 parents.insert(uid.clone(), owner);
             }
             let place = Place {
                 stream: kind.name.clone(),
                 kind: kind.resource.kind.to_string(),
-                key: object.key(),
+                key: key.clone(),
             };
             places.insert(uid, place);
         }

@@ -110,7 +110,7 @@ impl Page {
             Subject::Live(live) => (live, None),
             Subject::Recorded(recorded) => (recorded.live().clone(), Some(recorded)),
         };
-        let tables = Tables::new(client.clone());
+        let tables = Tables::new(client.clone(), live.selection().clone());
         if let Some(recorded) = &recorded {
             tables.pin(recorded.revision());
         }
@@ -315,7 +315,7 @@ impl Shared {
         );
         let stream = query.text("kind").unwrap_or_default();
         let (object, history) = self.live.read(|board| {
-            let object = board.kind(stream).and_then(|kind| kind.object(&key)).cloned();
+            let object = board.kind(stream).and_then(|kind| kind.object(&key));
             (object, board.history(stream, &key))
         });
         if object.is_none() && history.is_empty() {
@@ -401,7 +401,7 @@ pub(crate) fn kind_json(kind: &KindBoard, now: Timestamp) -> Value {
         "name": &*kind.name,
         "kind": kind.resource.kind,
         "group": kind.resource.group,
-        "count": kind.objects().len(),
+        "count": kind.count(),
         "events": kind.events(),
         "rate": kind.rate(now),
         "state": state,

@@ -1,6 +1,7 @@
 use serde_json::json;
 use watchkeeper_meta::ResourceVersion;
 use watchkeeper_runtime::follow::{Gone, Restart};
+use watchkeeper_wire::ObjectOptions;
 
 use super::*;
 
@@ -64,7 +65,7 @@ fn told(board: &Board) -> Vec<String> {
 fn the_first_list_is_state_and_what_follows_is_logged() {
     let (mut board, kind) = board();
     assert_eq!(told(&board), [""; 0]);
-    assert_eq!(board.kinds()[kind].objects().len(), 1);
+    assert_eq!(board.kinds()[kind].count(), 1);
     board.note(kind, &FollowEvent::Added(pod("new", 2)), Timestamp::UNIX_EPOCH);
     board.note(kind, &gone("old"), Timestamp::UNIX_EPOCH);
     assert_eq!(
@@ -74,7 +75,7 @@ fn the_first_list_is_state_and_what_follows_is_logged() {
             "DELETED shop/old by None"
         ]
     );
-    assert_eq!(board.kinds()[kind].objects().len(), 1);
+    assert_eq!(board.kinds()[kind].count(), 1);
     assert_eq!(board.kinds()[kind].rate(Timestamp::UNIX_EPOCH), 0.2);
 }
 
@@ -112,8 +113,58 @@ fn a_failure_is_logged_once_and_ends_with_the_next_event() {
 #[test]
 fn kept_states_have_no_managed_fields() {
     let (board, kind) = board();
-    let object = board.kinds()[kind].objects().next().unwrap();
-    assert_eq!(readable(object)["metadata"]["managedFields"], Value::Null);
+    let object = board.kinds()[kind]
+        .object(&ObjectKey::new("shop", "old"))
+        .unwrap();
+    assert_eq!(readable(&object)["metadata"]["managedFields"], Value::Null);
+}
+
+#[test]
+fn objects_of_a_kind_and_their_versions_share_memory() {
+    let (mut board, kind) = board();
+    let pod = |name: usize, version: usize| {
+        let env: Vec<Value> = (0..40)
+            .map(|at| json!({"name": format!("SETTING_{at}"), "value": "x".repeat(at)}))
+            .collect();
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"namespace": "shop", "name": format!("web-{name}"), "uid": format!("uid-{name}"),
+                "resourceVersion": version.to_string()},
+            "spec": {"containers": [{"name": "main", "env": env}]},
+            "status": {"restarts": version},
+        });
+        Object::from_json(pod.to_string().as_bytes(), &ObjectOptions::default()).unwrap()
+    };
+    for name in 0..300 {
+        board.note(kind, &FollowEvent::Added(pod(name, 1)), Timestamp::UNIX_EPOCH);
+    }
+    for version in 2..4 {
+        for name in 0..300 {
+            board.note(
+                kind,
+                &FollowEvent::Modified(pod(name, version)),
+                Timestamp::UNIX_EPOCH,
+            );
+        }
+    }
+    let kept = || board.kinds()[kind].objects().map(|(_, kept)| kept);
+    let (own, unpacked) = (
+        kept().map(Kept::own_size).sum::<usize>(),
+        kept().map(Kept::unpacked_size).sum::<usize>(),
+    );
+    assert!(own < unpacked / 10, "{own} bytes for {unpacked}");
+    let last = board.history("pods", &ObjectKey::new("shop", "web-7"));
+    let Happening::Change(change) = &last.last().unwrap().what else {
+        panic!("a change")
+    };
+    let fields: Vec<String> = change
+        .update()
+        .changes
+        .iter()
+        .map(|field| field.path.to_string())
+        .collect();
+    assert_eq!(fields, ["status.restarts"]);
+    assert_eq!(change.new.as_ref().and_then(Kept::object), Some(pod(7, 3)));
 }
 
 #[test]

@@ -22,6 +22,10 @@ const KINDS_WIDTH: u16 = 34;
 /// Narrower terminals show one pane at a time.
 const TWO_PANES: u16 = 90;
 
+/// The most characters of a value in a list of changes, and in the history of an object.
+const VALUE_IN_LIST: usize = 24;
+const VALUE_IN_HISTORY: usize = 1000;
+
 /// The largest number of fields per change in the list.
 const FIELDS_SHOWN: usize = 3;
 
@@ -35,7 +39,7 @@ const HELP: &str = "\
  Tab ← →        kinds, objects
  Enter          open
  o              objects
- e              changes
+ e              changes; a with Events and heartbeats
  y h            the object's YAML, its history
  /              filter as you type; Esc clears
  p              pause
@@ -94,6 +98,9 @@ impl Screen {
         frame.render_widget(block, area);
         let shown: Vec<&KindBoard> = board.kinds().iter().filter(|kind| self.lists(kind)).collect();
         self.kinds.fit(shown.len(), inner.height.into());
+        if self.focus == Focus::Kinds {
+            self.page_rows = inner.height.into();
+        }
         self.kind_under_cursor = shown.get(self.kinds.row).map(|kind| kind.name.clone());
         let cursor = (self.focus == Focus::Kinds).then_some(self.kinds.row);
         let rows = window(&shown, self.kinds, inner.height).map(|(row, kind)| {
@@ -108,7 +115,7 @@ impl Screen {
     }
 
     fn lists(&self, kind: &KindBoard) -> bool {
-        let has_news = kind.objects().len() > 0 || kind.events() > 0 || kind.state != StreamState::Live;
+        let has_news = kind.count() > 0 || kind.events() > 0 || kind.state != StreamState::Live;
         has_news || self.kind.as_ref() == Some(&kind.name)
     }
 
@@ -121,7 +128,8 @@ impl Screen {
         now: Timestamp,
     ) {
         if let Some(detail) = &mut self.detail {
-            return draw_detail(frame, area, detail, board);
+            self.page_rows = draw_detail(frame, area, detail, board);
+            return;
         }
         match (self.page, self.kind.as_deref().and_then(|name| board.kind(name))) {
             (Page::Objects, Some(kind)) => self.draw_objects(frame, area, kind, sources, now),
@@ -150,6 +158,9 @@ impl Screen {
             let inner = block.inner(area);
             frame.render_widget(block, area);
             let height = usize::from(inner.height).saturating_sub(1);
+            if self.focus == Focus::Main {
+                self.page_rows = height;
+            }
             self.objects.fit(matching.len(), height);
             self.under_cursor = matching
                 .get(self.objects.row)
@@ -157,7 +168,11 @@ impl Screen {
             let visible: Vec<(usize, &Row)> = window(&matching, self.objects, height as u16)
                 .map(|(number, row)| (number, *row))
                 .collect();
-            let lines = table_lines(table, &visible, self.objects.row, (inner.width.into(), now));
+            let lines = match (matching.is_empty() && table.synced, filter.is_empty()) {
+                (true, true) => vec![Line::from("There are none.").dim()],
+                (true, false) => vec![Line::from("Nothing matches the filter. Esc clears it.").dim()],
+                (false, _) => table_lines(table, &visible, self.objects.row, (inner.width.into(), now)),
+            };
             frame.render_widget(Paragraph::new(lines), inner);
         });
     }
@@ -165,14 +180,22 @@ impl Screen {
     fn draw_changes(&mut self, frame: &mut Frame<'_>, area: Rect, board: &Board) {
         let filter = self.filter.to_lowercase();
         let entries = board.unseen(0, usize::MAX).entries;
-        let shown: Vec<&Arc<Entry>> = entries
-            .iter()
-            .rev()
-            .filter(|entry| matches(entry, &filter))
-            .collect();
-        let block = block(&format!("Changes ({})", shown.len()), self.focus == Focus::Main);
+        let matching = entries.iter().rev().filter(|entry| matches(entry, &filter));
+        let (background, shown): (Vec<&Arc<Entry>>, Vec<_>) =
+            matching.partition(|entry| !self.shows_background && entry.is_background());
+        let title = match background.len() {
+            0 => format!("Changes ({})", shown.len()),
+            hidden => format!(
+                "Changes ({}); a shows {hidden} Events and heartbeats",
+                shown.len()
+            ),
+        };
+        let block = block(&title, self.focus == Focus::Main);
         let inner = block.inner(area);
         frame.render_widget(block, area);
+        if self.focus == Focus::Main {
+            self.page_rows = inner.height.into();
+        }
         self.changes.fit(shown.len(), inner.height.into());
         self.under_cursor = shown.get(self.changes.row).and_then(|entry| object_of(entry));
         let lines = window(&shown, self.changes, inner.height)
@@ -185,20 +208,21 @@ impl Screen {
             let cursor = if self.is_typing { "▏" } else { "" };
             return Line::from(format!("/{}{cursor}", self.filter)).bold();
         }
-        Line::from(" ? keys  / filter  Tab kinds  Enter open  e changes  p pause  q quit").dim()
+        Line::from(" ? keys  q quit  / filter  Tab kinds  Enter open  e changes  p pause").dim()
     }
 }
 
 fn head_line(board: &Board, title: &str, is_paused: bool, now: Timestamp) -> Line<'static> {
     let kinds = board.kinds();
-    let objects: usize = kinds.iter().map(|kind| kind.objects().len()).sum();
+    let objects: usize = kinds.iter().map(|kind| kind.count()).sum();
     let rate: f64 = kinds.iter().map(|kind| kind.rate(now)).sum();
     let count = |wanted: fn(&StreamState) -> bool| kinds.iter().filter(|kind| wanted(&kind.state)).count();
     let syncing = count(|state| *state == StreamState::Syncing);
     let failing = count(|state| matches!(state, StreamState::Failing { .. }));
     let mut text = format!(
-        "  {objects} objects of {} kinds · {rate:.1} changes/s",
-        kinds.len()
+        "  {} of {} · {rate:.1} changes/s",
+        plural(objects, "object"),
+        plural(kinds.len(), "kind")
     );
     if syncing > 0 {
         text += &format!(" · {syncing} syncing");
@@ -211,6 +235,13 @@ fn head_line(board: &Board, title: &str, is_paused: bool, now: Timestamp) -> Lin
         line.push(Span::from(" · PAUSED").yellow().bold());
     }
     Line::from(line)
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
 }
 
 fn block(title: &str, has_focus: bool) -> Block<'static> {
@@ -230,6 +261,7 @@ fn title(stream: &str, count: usize, table: &Table, state: &StreamState) -> Stri
         (Some(failure), _) => format!("{stream}: {failure}"),
         (None, StreamState::Failing { reason }) => format!("{stream}: {reason}"),
         _ if !table.synced => format!("{stream}: loading"),
+        _ if count < table.rows.len() => format!("{stream} ({count} of {})", table.rows.len()),
         _ => format!("{stream} ({count})"),
     }
 }
@@ -247,8 +279,8 @@ fn kind_line(kind: &KindBoard, width: usize, now: Timestamp) -> Line<'static> {
         String::new()
     };
     let numbers = match rate.is_empty() {
-        true => format!(" {}", kind.objects().len()),
-        false => format!(" {rate} {:>5}", kind.objects().len()),
+        true => format!(" {}", kind.count()),
+        false => format!(" {rate} {:>5}", kind.count()),
     };
     let room = width.saturating_sub(numbers.len() + 2);
     let name = cut(&kind.name, room);
@@ -374,20 +406,24 @@ fn summary(change: &Change) -> String {
         return String::new();
     }
     let shown = changes.iter().take(FIELDS_SHOWN);
-    let shown = shown.map(|field| format!("{} {}→{}", field.path, short(&field.old), short(&field.new)));
+    let shown = shown.map(|field| {
+        let value = |value| short(value, VALUE_IN_LIST);
+        format!("{} {}→{}", field.path, value(&field.old), value(&field.new))
+    });
     let more = if changes.len() > FIELDS_SHOWN { ", …" } else { "" };
     format!("  {}{more}", shown.collect::<Vec<_>>().join(", "))
 }
 
-fn short(value: &Option<Value>) -> String {
+fn short(value: &Option<Value>, width: usize) -> String {
     match value {
         None => "∅".to_owned(),
-        Some(Value::String(text)) => cut(text, 24),
-        Some(other) => cut(&other.to_string(), 24),
+        Some(Value::String(text)) => cut(text, width),
+        Some(other) => cut(&other.to_string(), width),
     }
 }
 
-fn draw_detail(frame: &mut Frame<'_>, area: Rect, detail: &mut Detail, board: &Board) {
+/// Draws an object with its long lines wrapped; returns the number of rows.
+fn draw_detail(frame: &mut Frame<'_>, area: Rect, detail: &mut Detail, board: &Board) -> usize {
     let what = if detail.shows_history { "history" } else { "YAML" };
     let block = block(&format!("{} {} – {what}", detail.stream, detail.key), true);
     let inner = block.inner(area);
@@ -396,6 +432,10 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, detail: &mut Detail, board: &B
         true => history_lines(board, detail),
         false => yaml_lines(board, detail),
     };
+    let lines: Vec<Line<'_>> = lines
+        .into_iter()
+        .flat_map(|line| wrapped(line, inner.width.into()))
+        .collect();
     detail.scroll = detail.scroll.min(lines.len().saturating_sub(inner.height.into()));
     let visible: Vec<Line<'_>> = lines
         .into_iter()
@@ -403,6 +443,32 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, detail: &mut Detail, board: &B
         .take(inner.height.into())
         .collect();
     frame.render_widget(Paragraph::new(Text::from(visible)), inner);
+    inner.height.into()
+}
+
+/// A line in pieces of a width; the styles stay.
+fn wrapped(line: Line<'static>, width: usize) -> Vec<Line<'static>> {
+    let width = width.max(1);
+    if line.width() <= width {
+        return vec![line];
+    }
+    let (mut lines, mut current, mut room) = (Vec::new(), Line::default(), width);
+    for span in line.spans {
+        let mut piece = String::new();
+        for letter in span.content.chars() {
+            let needed = Span::raw(letter.to_string()).width();
+            if needed > room {
+                current.push_span(Span::styled(std::mem::take(&mut piece), span.style));
+                lines.push(std::mem::take(&mut current));
+                room = width;
+            }
+            room = room.saturating_sub(needed);
+            piece.push(letter);
+        }
+        current.push_span(Span::styled(piece, span.style));
+    }
+    lines.push(current);
+    lines
 }
 
 fn yaml_lines(board: &Board, detail: &Detail) -> Vec<Line<'static>> {
@@ -410,7 +476,7 @@ fn yaml_lines(board: &Board, detail: &Detail) -> Vec<Line<'static>> {
         .kind(&detail.stream)
         .and_then(|kind| kind.object(&detail.key));
     let text = match object {
-        Some(object) => watchkeeper_wire::yaml::to_string(&readable(object)),
+        Some(object) => watchkeeper_wire::yaml::to_string(&readable(&object)),
         None => "This object is gone. Press h for its history.".to_owned(),
     };
     text.lines().map(|line| Line::from(line.to_owned())).collect()
@@ -424,9 +490,9 @@ fn history_lines(board: &Board, detail: &Detail) -> Vec<Line<'static>> {
             lines.extend(change.update().changes.iter().map(|field| {
                 Line::from(vec![
                     Span::from(format!("    {} ", field.path)),
-                    Span::from(short(&field.old)).red(),
+                    Span::from(short(&field.old, VALUE_IN_HISTORY)).red(),
                     Span::from(" → ").dim(),
-                    Span::from(short(&field.new)).green(),
+                    Span::from(short(&field.new, VALUE_IN_HISTORY)).green(),
                 ])
             }));
         }
@@ -439,7 +505,7 @@ fn history_lines(board: &Board, detail: &Detail) -> Vec<Line<'static>> {
 
 fn draw_help(frame: &mut Frame<'_>) {
     let area = frame.area();
-    let (width, height) = (52.min(area.width), 13.min(area.height));
+    let (width, height) = (58.min(area.width), 13.min(area.height));
     let middle = Rect::new(
         (area.width - width) / 2,
         (area.height - height) / 2,

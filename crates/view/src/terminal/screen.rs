@@ -21,6 +21,10 @@ pub struct Screen {
     pub(super) is_typing: bool,
     pub(super) is_paused: bool,
     pub(super) shows_help: bool,
+    /// Events and heartbeats are among the changes, too.
+    pub(super) shows_background: bool,
+    /// Set by drawing: the number of visible rows, the distance of PageUp and PageDown.
+    pub(super) page_rows: usize,
     /// Set by drawing: the object that Enter opens.
     pub(super) under_cursor: Option<(Arc<str>, ObjectKey)>,
     pub(super) kind_under_cursor: Option<Arc<str>>,
@@ -78,9 +82,6 @@ pub(super) struct Detail {
     pub(super) scroll: usize,
 }
 
-/// The distance of PageUp and PageDown.
-const PAGE_ROWS: isize = 20;
-
 impl Screen {
     /// Starts with a kind, if it is watched.
     pub fn new(kind: Option<&str>) -> Self {
@@ -116,8 +117,8 @@ impl Screen {
     fn control(&mut self, code: KeyCode) -> Option<Ending> {
         match code {
             KeyCode::Char('c') => return Some(Ending::Quit),
-            KeyCode::Char('d' | 'f') => self.step(PAGE_ROWS),
-            KeyCode::Char('u' | 'b') => self.step(-PAGE_ROWS),
+            KeyCode::Char('d' | 'f') => self.step(self.page_length()),
+            KeyCode::Char('u' | 'b') => self.step(-self.page_length()),
             _ => {}
         }
         None
@@ -142,12 +143,13 @@ impl Screen {
             KeyCode::Char('q') | KeyCode::Esc => self.back(),
             KeyCode::Char('j') | KeyCode::Down => self.step(1),
             KeyCode::Char('k') | KeyCode::Up => self.step(-1),
-            KeyCode::Char(' ') | KeyCode::PageDown => self.step(PAGE_ROWS),
-            KeyCode::PageUp => self.step(-PAGE_ROWS),
+            KeyCode::Char(' ') | KeyCode::PageDown => self.step(self.page_length()),
+            KeyCode::PageUp => self.step(-self.page_length()),
             KeyCode::Char('g') | KeyCode::Home => self.step(isize::MIN),
             KeyCode::Char('G') | KeyCode::End => self.step(isize::MAX),
             KeyCode::Char('/') => self.is_typing = true,
             KeyCode::Char('p') => self.is_paused = !self.is_paused,
+            KeyCode::Char('a') => self.shows_background = !self.shows_background,
             KeyCode::Char('?') => self.shows_help = true,
             KeyCode::Char('e' | 'c') => self.turn_to(Page::Changes),
             KeyCode::Char('o') => self.turn_to(Page::Objects),
@@ -158,6 +160,10 @@ impl Screen {
             _ => {}
         }
         None
+    }
+
+    fn page_length(&self) -> isize {
+        self.page_rows.max(1).cast_signed()
     }
 
     fn back(&mut self) {

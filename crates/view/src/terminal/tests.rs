@@ -68,16 +68,20 @@ async fn shown(width: u16, height: u16, keys: &str) -> String {
 }
 
 /// The same with that many objects.
-async fn shown_of(objects: usize, (width, height): (u16, u16), keys: &str) -> String {
+async fn shown_of(objects: usize, size: (u16, u16), keys: &str) -> String {
+    drawn(&live(), objects, size, keys).await
+}
+
+async fn drawn(live: &Live, objects: usize, (width, height): (u16, u16), keys: &str) -> String {
     let client = Client::new(
         &Config::new("http://127.0.0.1:9".parse().unwrap()),
         Default::default(),
     )
     .unwrap();
-    let (live, tables) = (live(), Tables::new(client));
+    let tables = Tables::new(client, Default::default());
     tables.put(&resource("ConfigMap", "configmaps"), &table(objects));
     let sources = Sources {
-        live: &live,
+        live,
         tables: &tables,
         title: "test",
     };
@@ -106,41 +110,41 @@ async fn shown_of(objects: usize, (width, height): (u16, u16), keys: &str) -> St
 #[tokio::test]
 async fn kinds_and_changes() {
     let expected = expect_test::expect![[r#"
-         test  1 objects of 2 kinds · 0.0 changes/s · 1 failing
+         test  1 object of 2 kinds · 0.0 changes/s · 1 failing
         ┌ Kinds ─────────────────────────┐┌ Changes (2) ─────────────────────────────────────────────────────────────┐
         │● configmaps                   1││00:16:40.000 FAILED    pods: pods is forbidden                            │
         │✖ pods                         0││00:16:40.000 MODIFIED  configmaps shop/settings  data.colour blue→red     │
         │                                ││                                                                          │
         │                                ││                                                                          │
         └────────────────────────────────┘└──────────────────────────────────────────────────────────────────────────┘
-         ? keys  / filter  Tab kinds  Enter open  e changes  p pause  q quit"#]];
+         ? keys  q quit  / filter  Tab kinds  Enter open  e changes  p pause"#]];
     expected.assert_eq(&shown(110, 8, "e").await);
 }
 
 #[tokio::test]
 async fn thirty_thousand_objects_are_shown_in_a_window() {
     let expected = expect_test::expect![[r#"
-         test  1 objects of 2 kinds · 0.0 changes/s · 1 failing
+         test  1 object of 2 kinds · 0.0 changes/s · 1 failing
         ┌ Kinds ─────────────────────────┐┌ configmaps (30000) ────────────────────────────────────────────┐
         │● configmaps                   1││NAMESPACE  NAME       DATA  CREATED                             │
         │✖ pods                         0││team-0     map-00000  0     1s                                  │
         │                                ││team-0     map-00003  3     1s                                  │
         │                                ││team-0     map-00006  6     1s                                  │
         └────────────────────────────────┘└────────────────────────────────────────────────────────────────┘
-         ? keys  / filter  Tab kinds  Enter open  e changes  p pause  q quit"#]];
+         ? keys  q quit  / filter  Tab kinds  Enter open  e changes  p pause"#]];
     expected.assert_eq(&shown_of(OBJECTS, (100, 8), "").await);
     let expected = expect_test::expect![[r#"
-         test  1 objects of 2 kinds · 0.0 changes/s
+         test  1 object of 2 kinds · 0.0 changes/s ·
         ┌ configmaps (30000) ──────────────────────┐
         │NAMESPACE  NAME       DATA  CREATED       │
         │team-2     map-29996  6     1s            │
         │team-2     map-29999  9     1s            │
         └──────────────────────────────────────────┘
-         ? keys  / filter  Tab kinds  Enter open  e"#]];
+         ? keys  q quit  / filter  Tab kinds  Enter"#]];
     expected.assert_eq(&shown_of(OBJECTS, (44, 7), "G").await);
     let expected = expect_test::expect![[r#"
-         test  1 objects of 2 kinds · 0.0 changes/s · 1 failing
-        ┌ Kinds ─────────────────────────┐┌ configmaps (10) ───────────────────────────────────────────────────────────────────┐
+         test  1 object of 2 kinds · 0.0 changes/s · 1 failing
+        ┌ Kinds ─────────────────────────┐┌ configmaps (10 of 30000) ──────────────────────────────────────────────────────────┐
         │● configmaps                   1││NAMESPACE  NAME       DATA  CREATED                                                 │
         │✖ pods                         0││team-0     map-12342  2     1s                                                      │
         │                                ││team-0     map-12345  5     1s                                                      │
@@ -163,22 +167,23 @@ fn a_long_name_leaves_room_for_the_other_columns() {
 #[tokio::test]
 async fn a_narrow_terminal_shows_one_pane() {
     let expected = expect_test::expect![[r#"
-         test  1 objects of 2 kinds · 0.0 changes/s · 1 fa
+         test  1 object of 2 kinds · 0.0 changes/s · 1 fai
         ┌ Kinds ─────────────────────────────────────────┐
         │● configmaps                                   1│
         │✖ pods                                         0│
         │                                                │
         └────────────────────────────────────────────────┘
-         ? keys  / filter  Tab kinds  Enter open  e change"#]];
+         ? keys  q quit  / filter  Tab kinds  Enter open"#]];
     expected.assert_eq(&shown(50, 7, "⇥").await);
 }
 
 #[tokio::test]
 async fn an_object_has_yaml_and_history() {
     let expected = expect_test::expect![[r#"
-         test  1 objects of 2 kinds · 0.0 changes/s · 1 failing
+         test  1 object of 2 kinds · 0.0 changes/s · 1 failing
         ┌ configmaps shop/settings – history ──────────────────────┐
         │00:16:40.000 MODIFIED  configmaps shop/settings  data.colo│
+        │ur blue→red                                               │
         │    data.colour blue → red                                │
         │                                                          │
         │                                                          │
@@ -187,12 +192,11 @@ async fn an_object_has_yaml_and_history() {
         │                                                          │
         │                                                          │
         │                                                          │
-        │                                                          │
         └──────────────────────────────────────────────────────────┘
-         ? keys  / filter  Tab kinds  Enter open  e changes  p pause"#]];
+         ? keys  q quit  / filter  Tab kinds  Enter open  e changes"#]];
     expected.assert_eq(&shown(60, 14, "ej⏎").await);
     let expected = expect_test::expect![[r#"
-         test  1 objects of 2 kinds · 0.0 changes/s · 1 failing
+         test  1 object of 2 kinds · 0.0 changes/s · 1 failing
         ┌ configmaps shop/settings – YAML ─────────────────────────┐
         │apiVersion: v1                                            │
         │data:                                                     │
@@ -205,7 +209,7 @@ async fn an_object_has_yaml_and_history() {
         │  uid: u                                                  │
         │                                                          │
         └──────────────────────────────────────────────────────────┘
-         ? keys  / filter  Tab kinds  Enter open  e changes  p pause"#]];
+         ? keys  q quit  / filter  Tab kinds  Enter open  e changes"#]];
     expected.assert_eq(&shown(60, 14, "ej⏎y").await);
 }
 
@@ -213,6 +217,58 @@ async fn an_object_has_yaml_and_history() {
 async fn the_filter_is_applied_as_it_is_typed() {
     assert!(shown(110, 8, "e/sett").await.contains("Changes (1)"));
     assert!(shown(110, 8, "e/nothing").await.contains("Changes (0)"));
+}
+
+#[tokio::test]
+async fn an_empty_table_says_why() {
+    assert!(
+        shown(110, 8, "/nothing")
+            .await
+            .contains("Nothing matches the filter. Esc clears it.")
+    );
+    assert!(shown(110, 8, "/00001").await.contains(" configmaps (1 of 3) "));
+    assert!(shown_of(0, (110, 8), "").await.contains("There are none."));
+}
+
+#[tokio::test]
+async fn a_page_is_as_long_as_the_screen() {
+    let screen = shown_of(OBJECTS, (44, 10), "    ").await;
+    let rows: Vec<&str> = screen.lines().filter(|line| line.contains("map-")).collect();
+    assert_eq!(rows.len(), 5);
+    // Four pages of five rows, and every third object is in the first namespace.
+    assert!(rows[4].contains("map-00060"), "{screen}");
+}
+
+#[tokio::test]
+async fn events_and_heartbeats_are_asked_for() {
+    let live = live();
+    let at = jiff::Timestamp::from_second(1_001).unwrap();
+    live.update(|board| {
+        let events = board.add("events".into(), resource("Event", "events"));
+        let event = json!({
+            "apiVersion": "v1", "kind": "Event",
+            "metadata": {"namespace": "shop", "name": "e", "uid": "e", "resourceVersion": "3"},
+        });
+        let event = Object::from_json(event.to_string().as_bytes(), &ObjectOptions::default()).unwrap();
+        board.note(events, &FollowEvent::Synced(ResourceVersion::new("2")), at);
+        board.note(events, &FollowEvent::Added(event), at);
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"namespace": "shop", "name": "settings", "uid": "u", "resourceVersion": "4"},
+            "data": {"colour": "red"},
+        });
+        let map = Object::from_json(map.to_string().as_bytes(), &ObjectOptions::default()).unwrap();
+        board.note(0, &FollowEvent::Modified(map), at);
+    });
+    let screen = drawn(&live, 3, (110, 8), "e").await;
+    assert!(
+        screen.contains("Changes (2); a shows 2 Events and heartbeats"),
+        "{screen}"
+    );
+    assert!(!screen.contains("shop/e "), "{screen}");
+    let screen = drawn(&live, 3, (110, 8), "ea").await;
+    assert!(screen.contains("Changes (4) "), "{screen}");
+    assert!(screen.contains("events shop/e "), "{screen}");
 }
 
 #[tokio::test]
