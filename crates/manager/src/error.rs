@@ -52,7 +52,7 @@ pub enum ManagerError {
     /// The shutdown exceeded its deadline; the rest was dropped.
     #[error("{unfinished} did not end within {deadline:?}")]
     Deadline {
-        /// What was still running.
+        /// The runnables that were still running.
         unfinished: String,
         /// The deadline.
         deadline: Duration,
@@ -60,7 +60,7 @@ pub enum ManagerError {
     /// A second signal came during the shutdown; the rest was dropped.
     #[error("a second signal came while {unfinished} still ran")]
     Interrupted {
-        /// What was still running.
+        /// The runnables that were still running.
         unfinished: String,
     },
 }

@@ -132,7 +132,8 @@ impl Manager {
 
     /// Runs a [sharded controller](watchkeeper_runtime::sharding) in every process, leading or not: the Leases of its
     /// shards say which process does what. A shutdown hands its shards over. The process is ready without them; the
-    /// metric `sharded_controller_shards_held` tells how many it has.
+    /// metric `sharded_controller_shards_held` tells how many it has. The queues and reconciles of its shards are
+    /// measured together, under its name.
     pub fn sharded(self, controller: ShardedController) -> Self {
         self.run_always(controller)
     }

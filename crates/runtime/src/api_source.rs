@@ -50,7 +50,7 @@ impl ApiSource {
         }
     }
 
-    /// Only the objects of a shard. The server is asked for them; what it returns beyond is filtered here.
+    /// Only the objects of a shard. A server without the feature returns all; the rest is filtered here.
     pub(crate) fn with_shard(self, shard: Option<ShardPart>) -> Self {
         Self { shard, ..self }
     }

@@ -202,13 +202,12 @@ impl DynamicController {
         }
         let queue = Queue::new(queue);
         if let Some(measured) = measured {
-            let queue = queue.clone();
-            measured.watch(move || queue.stats());
+            measured.watch_while(queue.weak_stats());
         }
         let own = Trigger::new(primary.clone(), trigger::same_key(), options.predicate.clone())
             .with_resync(options.resync);
         Self {
-            metrics: metrics.map(|metrics| metrics.controller(&*name, options.workers.max(1))),
+            metrics: metrics.map(|metrics| metrics.controller(&name)),
             name,
             primary,
             triggers: vec![own],
@@ -280,19 +279,22 @@ impl BoundController {
 
     /// Adds its informers, its queue and its reconciles to `metrics`, unless they are measured already.
     pub fn measure(&mut self, metrics: &Metrics) {
-        let controller = &mut self.controller;
-        for informer in controller.triggers.iter().map(Trigger::informer) {
+        for informer in self.controller.triggers.iter().map(Trigger::informer) {
             metrics.informer(informer.name(), &informer);
         }
+        let name = self.controller.name.clone();
+        self.measure_work(metrics, &name);
+    }
+
+    /// Adds its queue and its reconciles to `metrics` under a name, unless they are measured already.
+    pub(crate) fn measure_work(&mut self, metrics: &Metrics, name: &str) {
+        let controller = &mut self.controller;
         if !controller.queue.is_observed() {
-            let queue = metrics.queue(&controller.name);
-            queue.watch(controller.stats());
+            let queue = metrics.queue(name);
+            queue.watch_while(controller.queue.weak_stats());
             controller.queue.observe(queue);
         }
-        let workers = controller.options.workers.max(1);
-        controller
-            .metrics
-            .get_or_insert_with(|| metrics.controller(&*controller.name, workers));
+        controller.metrics.get_or_insert_with(|| metrics.controller(name));
     }
 
     /// A readiness check, usable while the controller runs.
@@ -321,6 +323,7 @@ impl BoundController {
             let informers = [controller.primary.clone()].into_iter().chain(others.clone());
             let own_writes = controller.options.own_writes;
             let own_writes = own_writes.map(|deadline| OwnWrites::new(informers.collect(), deadline).into());
+            let workers_wanted = controller.options.workers.max(1);
             let worker = Arc::new(Worker {
                 name: controller.name.into(),
                 reconciler,
@@ -330,12 +333,14 @@ impl BoundController {
                 own_writes,
                 timeout: controller.options.reconcile_timeout,
                 policy: controller.options.error_policy,
-                metrics: controller.metrics,
+                metrics: controller
+                    .metrics
+                    .map(|metrics| metrics.with_workers(workers_wanted)),
             });
             let mut workers = JoinSet::new();
             let work = async {
                 if all_synced(&controller.primary, &others).await.is_ok() {
-                    for _ in 0..controller.options.workers.max(1) {
+                    for _ in 0..workers_wanted {
                         workers.spawn(worker.clone().work(stopped.clone()));
                     }
                 }

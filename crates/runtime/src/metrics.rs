@@ -33,7 +33,7 @@ use crate::informer::{Informer, WeakInformer};
 use crate::queue::{QueueObserver, QueueStats};
 use crate::view::View;
 
-pub(crate) use controllers::{ControllerMetrics, Outcome};
+pub(crate) use controllers::{Active, ControllerMetrics, Counted, Outcome};
 
 /// The content type of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = watchkeeper_meta::METRICS_CONTENT_TYPE;
@@ -70,8 +70,11 @@ pub struct QueueMetrics {
     retries: AtomicU64,
     waited: Histogram,
     worked: Histogram,
-    stats: Mutex<Option<Box<dyn Fn() -> QueueStats + Send + Sync>>>,
+    sources: Mutex<Vec<Source>>,
 }
+
+/// The current state of a queue; `None` once it is gone.
+type Source = Box<dyn Fn() -> Option<QueueStats> + Send + Sync>;
 
 impl Metrics {
     /// An empty set.
@@ -79,25 +82,34 @@ impl Metrics {
         Self::default()
     }
 
-    /// Registers a queue under a name. Pass the result to the queue as its observer, and the queue's state to
+    /// The metrics of the queues of this name. Pass them to a queue as its observer, and the queue's state to
     /// [`QueueMetrics::watch`].
     pub fn queue(&self, name: impl Into<String>) -> Arc<QueueMetrics> {
+        let name = name.into();
+        let mut queues = self.queues.lock();
+        if let Some(known) = queues.iter().find(|queue| queue.name == name) {
+            return known.clone();
+        }
         let queue = Arc::new(QueueMetrics {
-            name: name.into(),
+            name,
             adds: AtomicU64::new(0),
             retries: AtomicU64::new(0),
             waited: Histogram::new(DURATIONS),
             worked: Histogram::new(DURATIONS),
-            stats: Mutex::default(),
+            sources: Mutex::default(),
         });
-        self.queues.lock().push(queue.clone());
+        queues.push(queue.clone());
         queue
     }
 
-    /// Registers a controller under a name.
-    pub(crate) fn controller(&self, name: impl Into<String>, workers: usize) -> Arc<ControllerMetrics> {
-        let controller = Arc::new(ControllerMetrics::new(name.into(), workers));
-        self.controllers.lock().push(controller.clone());
+    /// The metrics of the controllers of this name: the shards of a sharded one share them.
+    pub(crate) fn controller(&self, name: &str) -> Arc<ControllerMetrics> {
+        let mut controllers = self.controllers.lock();
+        if let Some(known) = controllers.iter().find(|controller| controller.name() == name) {
+            return known.clone();
+        }
+        let controller = Arc::new(ControllerMetrics::new(name.to_owned()));
+        controllers.push(controller.clone());
         controller
     }
 
@@ -241,16 +253,28 @@ impl Metrics {
 }
 
 impl QueueMetrics {
-    /// Sets the source of the queue's current state.
+    /// Adds a source of the current state. Of several, the sum is shown, and the longest time of a running key.
     pub fn watch(&self, stats: impl Fn() -> QueueStats + Send + Sync + 'static) {
-        *self.stats.lock() = Some(Box::new(stats));
+        self.watch_while(move || Some(stats()));
+    }
+
+    /// Like [`watch`](Self::watch), until the source is gone.
+    pub(crate) fn watch_while(&self, stats: impl Fn() -> Option<QueueStats> + Send + Sync + 'static) {
+        let mut sources = self.sources.lock();
+        sources.retain(|source| source().is_some());
+        sources.push(Box::new(stats));
     }
 
     fn stats(&self) -> QueueStats {
-        self.stats
-            .lock()
-            .as_ref()
-            .map_or_else(QueueStats::default, |stats| stats())
+        let sources = self.sources.lock();
+        let each = sources.iter().filter_map(|source| source());
+        each.fold(QueueStats::default(), |sum, queue| QueueStats {
+            ready: sum.ready + queue.ready,
+            delayed: sum.delayed + queue.delayed,
+            running: sum.running + queue.running,
+            unfinished: sum.unfinished + queue.unfinished,
+            longest_running: sum.longest_running.max(queue.longest_running),
+        })
     }
 }
 
@@ -351,6 +375,38 @@ mod tests {
                 .contains(r#"workqueue_work_duration_seconds_sum{name="pods"} 2"#)
         );
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn queues_of_one_name_are_one_line() {
+        let metrics = Metrics::new();
+        let start = || {
+            let (observer, queue) = (metrics.queue("pods"), Queue::new(QueueOptions::default()));
+            queue.observe(observer.clone());
+            observer.watch_while(queue.weak_stats());
+            queue
+        };
+        let line = |name: &str| {
+            let text = metrics.render();
+            let lines: Vec<_> = text.lines().filter(|line| line.starts_with(name)).collect();
+            lines.join("\n")
+        };
+        let (one, two) = (start(), start());
+        one.add("a", AddOptions::default());
+        two.add("a", AddOptions::default());
+        two.add("b", AddOptions::default());
+        assert_eq!(
+            line("workqueue_adds_total"),
+            r#"workqueue_adds_total{name="pods"} 3"#
+        );
+        assert_eq!(line("workqueue_depth"), r#"workqueue_depth{name="pods"} 3"#);
+        drop(two);
+        assert_eq!(line("workqueue_depth"), r#"workqueue_depth{name="pods"} 1"#);
+        assert_eq!(
+            line("workqueue_adds_total"),
+            r#"workqueue_adds_total{name="pods"} 3"#
+        );
+    }
+
     #[test]
     fn what_others_count_is_shown_too() {
         struct Asked;

@@ -291,6 +291,22 @@ impl<K: Hash + Eq + Clone> Queue<K> {
         }
     }
 
+    /// The state, as long as somebody holds the queue.
+    pub(crate) fn weak_stats(&self) -> impl Fn() -> Option<QueueStats> + Send + Sync + use<K>
+    where
+        K: Send + 'static,
+    {
+        let shared = Arc::downgrade(&self.shared);
+        move || {
+            Some(
+                Self {
+                    shared: shared.upgrade()?,
+                }
+                .stats(),
+            )
+        }
+    }
+
     fn hand_out(&self, handed: Handed<K>, state: MutexGuard<'_, State<K>>) -> Work<K> {
         // The worker that held the timer for delayed keys is busy now: another one has to take it over.
         let counts = state.schedule.counts();

@@ -34,7 +34,7 @@ impl Shard {
 /// The objects of a kind that belong to a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShardPart {
-    /// Those whose own hash is in the shard. The server is asked for them only.
+    /// Those whose own hash is in the shard. Only they are requested from the server.
     Own(Shard),
     /// Those whose controller's uid is in the shard.
     Owned(Shard),

@@ -146,9 +146,9 @@ impl<K: ResourceType> Controller<K> {
         options: ShardOptions,
         build: impl Fn(Self) -> BoundController + Send + Sync + 'static,
     ) -> Result<ShardedController, ShardOptionsError> {
-        let shards = factory.clone();
+        let (shards, name) = (factory.clone(), options.name.clone());
         ShardedController::new(factory.client(), options, move |shard| {
-            build(Self::of_shard(&shards, shard))
+            build(Self::of_shard(&shards, shard).named(&*name))
         })
     }
 }
@@ -162,6 +162,7 @@ pub struct ShardedController {
     leases: DynamicApi,
     build: Build,
     held: watch::Sender<BTreeSet<u32>>,
+    metrics: Option<Metrics>,
 }
 
 impl ShardedController {
@@ -187,6 +188,7 @@ impl ShardedController {
             leases,
             build: Arc::new(build),
             held: watch::Sender::default(),
+            metrics: None,
         })
     }
 
@@ -195,8 +197,13 @@ impl ShardedController {
         &self.options.name
     }
 
-    /// Adds the number of its shards to `metrics`: `sharded_controller_shards`, and those held here.
-    pub fn measure(&self, metrics: &Metrics) {
+    /// Adds the number of its shards to `metrics`, `sharded_controller_shards`, and those held here. The queues and the
+    /// reconciles of all shards are added together, under the name of the sharded controller.
+    pub fn measure(&mut self, metrics: &Metrics) {
+        // So that they are shown before there is a shard.
+        metrics.queue(self.name());
+        metrics.controller(self.name());
+        self.metrics = Some(metrics.clone());
         metrics.add(Arc::new(Shares {
             name: self.options.name.clone(),
             shards: self.options.shards,
@@ -245,6 +252,7 @@ impl ShardedController {
             build: self.build.clone(),
             assigned,
             held: self.held.clone(),
+            metrics: self.metrics.clone(),
         }
     }
 }
@@ -302,6 +310,7 @@ struct Holder {
     build: Build,
     assigned: watch::Receiver<BTreeSet<u32>>,
     held: watch::Sender<BTreeSet<u32>>,
+    metrics: Option<Metrics>,
 }
 
 impl Holder {
@@ -317,7 +326,10 @@ impl Holder {
         while self.assigned.wait_for(|mine| mine.contains(&index)).await.is_ok() {
             let work = async || {
                 let _held = Held::new(&self.held, index);
-                let controller = (self.build)(shard.clone());
+                let mut controller = (self.build)(shard.clone());
+                if let Some(metrics) = &self.metrics {
+                    controller.measure_work(metrics, &self.options.name);
+                }
                 controller.run(unassigned(self.assigned.clone(), index)).await
             };
             elector.lead(work, unassigned(self.assigned.clone(), index)).await;

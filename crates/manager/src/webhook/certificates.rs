@@ -33,7 +33,7 @@ use crate::http_server::Encryption;
 /// applied again, and no burden.
 pub(crate) const CHECK_EVERY: Duration = Duration::from_secs(60);
 
-/// How long a process that starts asks for its Secret while the server cannot answer. After that it ends, which is seen.
+/// The time a starting process retries to read its Secret while the server cannot answer. After it the process ends.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 const START_PAUSE: Duration = Duration::from_secs(1);
 
@@ -124,7 +124,7 @@ impl WebhookError {
 struct Material {
     certificate: String,
     key: String,
-    /// `None` if somebody else writes it.
+    /// `None` if another program writes it.
     bundle: Option<String>,
 }
 

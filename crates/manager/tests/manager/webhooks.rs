@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use watchkeeper_client::config::Material;
-use watchkeeper_client::{Client, Config, ResourceType, SendOptions};
-use watchkeeper_custom::{Resource, install_crds};
+use watchkeeper_client::{Client, Config, ResourceType, SendOptions, install_crds};
+use watchkeeper_custom::Resource;
 use watchkeeper_manager::Manager;
 use watchkeeper_manager::webhook::{
     AdmissionRequest, Certificates, Conversions, Denied, Operation, Webhooks,
@@ -96,9 +96,7 @@ fn webhooks(listen: std::net::TcpListener, certificates: Certificates) -> Webhoo
 async fn writes_are_changed_and_refused() {
     let cluster = TestCluster::start().await.unwrap();
     let client = cluster.client();
-    install_crds(client, &[Website::crd()], &Default::default())
-        .await
-        .unwrap();
+    install_crds(client, &[Website::crd()]).await.unwrap();
     let ((listen, address), (probes, probes_at)) = (socket(), socket());
     load(
         &cluster,
@@ -331,7 +329,7 @@ async fn a_server_reads_objects_in_another_version_through_the_manager() {
     let seen = eventually(async || informer.store().find("default", "c")).await;
     assert_eq!(seen.size, 30);
 
-    // What the handler refuses is not stored.
+    // A write that the handler denies is not stored.
     let refused = new.create(&Site::<2>::named("d", 5)).await.unwrap_err();
     assert!(
         refused.to_string().contains("size: must be a multiple of 10"),

@@ -786,6 +786,8 @@ async fn reconciles_are_counted_under_controller_runtimes_names() {
     };
     let mut running = Running::start(DynamicController::new("pods", pods, options), act);
     running.take(4).await;
+    let workers = r#"controller_runtime_max_concurrent_reconciles{controller="pods"} 1"#;
+    assert!(metrics.render().contains(workers), "{}", metrics.render());
     running.stop().await;
     let text = metrics.render();
     let lines: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
@@ -798,7 +800,7 @@ async fn reconciles_are_counted_under_controller_runtimes_names() {
         controller_runtime_reconcile_panics_total{controller="pods"} 1
         controller_runtime_reconcile_timeouts_total{controller="pods"} 0
         stale_sync_skips_total{controller="pods"} 0
-        controller_runtime_max_concurrent_reconciles{controller="pods"} 1
+        controller_runtime_max_concurrent_reconciles{controller="pods"} 0
         controller_runtime_active_workers{controller="pods"} 0"#]]
     .assert_eq(&lines[..10].join("\n"));
     assert!(text.contains(r#"controller_runtime_reconcile_time_seconds_count{controller="pods"} 4"#));

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -15,7 +15,7 @@ use super::groups::Groups;
 use super::own_writes::OwnWrites;
 use super::{Action, BoxError, Reconciler, Request};
 use crate::clock::now;
-use crate::metrics::{ControllerMetrics, Outcome};
+use crate::metrics::{Active, Counted, Outcome};
 use crate::queue::{Queue, Work};
 use crate::store::Store;
 
@@ -99,7 +99,7 @@ pub(super) struct Worker {
     pub(super) own_writes: Option<Arc<OwnWrites>>,
     pub(super) timeout: Option<Duration>,
     pub(super) policy: Option<ErrorPolicy>,
-    pub(super) metrics: Option<Arc<ControllerMetrics>>,
+    pub(super) metrics: Option<Counted>,
 }
 
 impl Worker {
@@ -144,7 +144,7 @@ impl Worker {
             key: key.clone(),
         };
         let span = tracing::info_span!("reconcile", controller = &*self.name, %key, attempt = attempts + 1);
-        let begun = self.begin();
+        let active = self.begin();
         let ended = self.call(request).instrument(span.clone()).await;
         let _entered = span.enter();
         let outcome = match ended {
@@ -170,7 +170,9 @@ impl Worker {
                 Outcome::failed(&error, then)
             }
         };
-        self.end(begun, outcome);
+        if let Some(active) = active {
+            active.ended(now(), outcome);
+        }
     }
 
     async fn call(&self, request: Request) -> Result<Action, ReconcileError> {
@@ -220,16 +222,8 @@ impl Worker {
         work.defer(delay);
     }
 
-    fn begin(&self) -> Option<Instant> {
-        let metrics = self.metrics.as_ref()?;
-        metrics.begun();
-        Some(now())
-    }
-
-    fn end(&self, begun: Option<Instant>, outcome: Outcome) {
-        if let (Some(metrics), Some(begun)) = (&self.metrics, begun) {
-            metrics.ended(now().saturating_duration_since(begun), outcome);
-        }
+    fn begin(&self) -> Option<Active<'_>> {
+        self.metrics.as_ref().map(|metrics| metrics.begun(now()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which streams were woken: a follower of many kinds polls only those that have something to tell.
+//! Records which streams were woken, so that a follower of many kinds polls only those.
 //!
 //! Polling sixty idle watchers for each event of another one cost half of a recorder's CPU time.
 
@@ -8,12 +8,12 @@ use std::task::{Wake, Waker};
 
 use futures_util::task::AtomicWaker;
 
-/// The task that follows; rung by its streams.
+/// Wakes the task of the follower.
 #[derive(Debug, Default)]
 pub(super) struct Bell(AtomicWaker);
 
 impl Bell {
-    /// Must be called before streams are asked whether they were woken.
+    /// Registers the task. Must be called before the streams are checked.
     pub(super) fn register(&self, waker: &Waker) {
         self.0.register(waker);
     }

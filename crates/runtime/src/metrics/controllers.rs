@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::Instant;
 
 use watchkeeper_meta::{Bounds, Histogram, MetricKind, MetricsText};
 
@@ -75,10 +75,10 @@ impl Outcome {
     }
 }
 
-/// The metrics of one controller.
+/// The metrics of the controllers of one name.
 pub(crate) struct ControllerMetrics {
     name: String,
-    workers: usize,
+    workers: AtomicU64,
     active: AtomicU64,
     successes: AtomicU64,
     requeues: AtomicU64,
@@ -91,10 +91,10 @@ pub(crate) struct ControllerMetrics {
 }
 
 impl ControllerMetrics {
-    pub(super) fn new(name: String, workers: usize) -> Self {
+    pub(super) fn new(name: String) -> Self {
         Self {
             name,
-            workers,
+            workers: AtomicU64::new(0),
             active: AtomicU64::new(0),
             successes: AtomicU64::new(0),
             requeues: AtomicU64::new(0),
@@ -107,31 +107,77 @@ impl ControllerMetrics {
         }
     }
 
-    /// A reconcile has started.
-    pub(crate) fn begun(&self) {
-        self.active.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Counts the workers of a controller, until it is dropped.
+    pub(crate) fn with_workers(self: Arc<Self>, workers: usize) -> Counted {
+        let workers = workers as u64;
+        self.workers.fetch_add(workers, Ordering::Relaxed);
+        Counted {
+            metrics: self,
+            workers,
+        }
+    }
+}
+
+/// The metrics of a running controller.
+pub(crate) struct Counted {
+    metrics: Arc<ControllerMetrics>,
+    workers: u64,
+}
+
+impl Counted {
+    /// A reconcile has started. One that is dropped before its end is not counted otherwise.
+    pub(crate) fn begun(&self, at: Instant) -> Active<'_> {
+        self.metrics.active.fetch_add(1, Ordering::Relaxed);
+        Active {
+            metrics: &self.metrics,
+            begun: at,
+        }
     }
 
     /// A key was skipped because an informer does not show an own write.
     pub(crate) fn skipped(&self) {
-        self.skips.fetch_add(1, Ordering::Relaxed);
+        self.metrics.skips.fetch_add(1, Ordering::Relaxed);
     }
+}
 
-    /// A reconcile has ended. Panics and timeouts count as errors too.
-    pub(crate) fn ended(&self, took: Duration, outcome: Outcome) {
-        self.active.fetch_sub(1, Ordering::Relaxed);
-        self.took.record(took);
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.metrics.workers.fetch_sub(self.workers, Ordering::Relaxed);
+    }
+}
+
+/// A running reconcile.
+pub(crate) struct Active<'a> {
+    metrics: &'a ControllerMetrics,
+    begun: Instant,
+}
+
+impl Active<'_> {
+    /// The reconcile has ended. Panics and timeouts count as errors too.
+    pub(crate) fn ended(self, at: Instant, outcome: Outcome) {
+        let metrics = self.metrics;
+        metrics.took.record(at.saturating_duration_since(self.begun));
         let counters: &[&AtomicU64] = match outcome {
-            Outcome::Success => &[&self.successes],
-            Outcome::RequeueAfter => &[&self.requeues],
-            Outcome::Error => &[&self.errors],
-            Outcome::Terminal => &[&self.errors, &self.terminal],
-            Outcome::Panic => &[&self.errors, &self.panics],
-            Outcome::Timeout => &[&self.errors, &self.timeouts],
+            Outcome::Success => &[&metrics.successes],
+            Outcome::RequeueAfter => &[&metrics.requeues],
+            Outcome::Error => &[&metrics.errors],
+            Outcome::Terminal => &[&metrics.errors, &metrics.terminal],
+            Outcome::Panic => &[&metrics.errors, &metrics.panics],
+            Outcome::Timeout => &[&metrics.errors, &metrics.timeouts],
         };
         for counter in counters {
             counter.fetch_add(1, Ordering::Relaxed);
         }
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.metrics.active.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -196,7 +242,7 @@ pub(super) fn collect(controllers: &[Arc<ControllerMetrics>], text: &mut Metrics
         "controller_runtime_max_concurrent_reconciles",
         "Maximum number of concurrent reconciles per controller",
         MetricKind::Gauge,
-        &|controller| controller.workers as u64,
+        &|controller| controller.workers.load(Ordering::Relaxed),
     );
     number(
         "controller_runtime_active_workers",

@@ -177,7 +177,7 @@ impl<K> RateLimiter<K> for Bucket {
     }
 }
 
-/// The longest delay of several limiters. Each is asked every time, so that all of them count.
+/// The longest delay of several limiters. Each is called every time, so that all of them count.
 pub struct MaxOf<K> {
     limiters: Vec<Box<dyn RateLimiter<K>>>,
 }

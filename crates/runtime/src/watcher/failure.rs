@@ -128,7 +128,7 @@ pub enum Stage {
 pub struct Verdict {
     /// The action.
     pub cure: Cure,
-    /// True if the user is told. Expected events in the life of a watch are not reported.
+    /// True if the user is informed. Expected events in the life of a watch are not reported.
     pub reported: bool,
     /// True if the first such failure after progress has no delay.
     pub first_is_free: bool,

@@ -53,7 +53,7 @@ pub(super) enum Renewal {
     New(Kept),
 }
 
-/// Makes what is needed.
+/// Issues the missing certificates.
 pub(super) fn renewed(kept: Option<Kept>, names: &[String], now: Timestamp) -> Result<Renewal, rcgen::Error> {
     let need = need(kept.as_ref(), names, now);
     match (need, kept) {

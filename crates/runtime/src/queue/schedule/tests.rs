@@ -215,7 +215,7 @@ fn check(steps: Vec<Step>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn schedule_does_as_the_oracle(steps in prop::collection::vec(step(), 0..120)) {

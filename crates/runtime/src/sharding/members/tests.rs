@@ -96,7 +96,7 @@ async fn replicas_with_another_number_of_shards_wait_for_the_older_ones() {
     assert_eq!(mine("new", 8, seconds(15)), 8, "the old one is dead");
 }
 
-/// What a replica does with one shard in the model below.
+/// The state of one shard in a replica, in the model below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Idle,

@@ -931,7 +931,7 @@ fn anything() -> impl Strategy<Value = Says> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
     /// Whatever a server does, the four guarantees of the module hold.
     #[test]
