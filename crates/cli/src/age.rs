@@ -1,4 +1,4 @@
-//! How long ago something in an object happened.
+//! The age of something in an object.
 
 use watchkeeper_meta::{Time, human_duration};
 

@@ -8,7 +8,7 @@ use watchkeeper_server::{AuditLogOptions, AuditOptions, Builder};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Where an audit log goes, and what it tells.
+/// The destination and policy of an audit log.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Audit log")]
 pub(crate) struct AuditFlags {

@@ -43,8 +43,9 @@ use clap::Subcommand;
 
 use crate::arguments::Arguments;
 use crate::cluster::Cluster;
+use crate::cluster_arguments::ClusterArguments;
 use crate::failure::Failure;
-use crate::one_thread::on_one_pausing_thread;
+use crate::one_thread::{on_one_pausing_thread, on_one_thread};
 use crate::output::Output;
 use crate::session::Session;
 
@@ -108,6 +109,7 @@ pub(crate) async fn run(arguments: Arguments, session: &mut Session) -> Result<(
         _ => {}
     }
     let cluster = |session: &Session| Cluster::new(&typed, logging.v, session);
+    let reader = |warns: bool, session: &mut Session| reader(&typed, logging.v, warns, session);
     // Boxed, or the future of every command would have the size of the largest.
     match command {
         Command::Demo(demo) => Box::pin(demo::run(demo, logging.v, session)).await,
@@ -120,22 +122,25 @@ pub(crate) async fn run(arguments: Arguments, session: &mut Session) -> Result<(
         Command::Watch(watch) => Box::pin(watch::run(watch, &cluster(session)?, session)).await,
         Command::View(view) => {
             // A warning from the server would be printed over the picture.
-            let err = std::mem::replace(&mut session.err, Output::new(std::io::sink()));
-            let cluster = cluster(session);
-            session.err = err;
-            Box::pin(view::run(view, &cluster?)).await
+            let cluster = reader(false, session)?;
+            // Memory that one thread frees, another does not reuse.
+            on_one_thread(|| async { view::run(view, &cluster).await })
         }
         Command::Ui(ui) if ui.recording().is_some() => {
             let file = ui.recording().unwrap_or_default();
             Box::pin(ui::run_recorded(&ui, &file, session)).await
         }
-        Command::Ui(ui) => Box::pin(ui::run(ui, &cluster(session)?, session)).await,
+        Command::Ui(ui) => {
+            let cluster = reader(!ui.only_reads_all_kinds(), session)?;
+            Box::pin(ui::run(ui, &cluster, session)).await
+        }
         // A client that is given belongs to the runtime of the caller.
         Command::Record(record) if session.client.is_some() => {
             Box::pin(record::run(*record, &cluster(session)?, session)).await
         }
         Command::Record(record) => on_one_pausing_thread(record::PAUSE, || async {
-            record::run(*record, &cluster(session)?, session).await
+            let cluster = reader(!record.is_of_all_kinds(), session)?;
+            record::run(*record, &cluster, session).await
         }),
         Command::Replay(asked) => Box::pin(replay::run(asked, typed.kubeconfig, session)).await,
         Command::History(asked) => match asked.recording()? {
@@ -186,4 +191,20 @@ pub(crate) async fn run(arguments: Arguments, session: &mut Session) -> Result<(
         Command::Options(_) => options::run(session),
         Command::Complete(complete) => Box::pin(complete::run(complete, session)).await,
     }
+}
+
+/// The cluster for a command that reads many kinds. The server's warnings are for those who ask for a kind by name.
+fn reader(
+    arguments: &ClusterArguments,
+    verbosity: i32,
+    warns: bool,
+    session: &mut Session,
+) -> Result<Cluster, Failure> {
+    if warns {
+        return Cluster::new(arguments, verbosity, session);
+    }
+    let err = std::mem::replace(&mut session.err, Output::new(std::io::sink()));
+    let cluster = Cluster::new(arguments, verbosity, session);
+    session.err = err;
+    cluster
 }

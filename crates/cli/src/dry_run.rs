@@ -41,7 +41,7 @@ impl DryRun {
         }
     }
 
-    /// What follows the line about a result.
+    /// The end of the line about a result.
     pub(crate) fn note(&self) -> &'static str {
         match self.dry_run {
             Mode::None => "",

@@ -106,6 +106,7 @@ impl Life {
             SimulatorOptions {
                 nodes: options.nodes,
                 root_ca: server.authority_pem(),
+                signing_authority: watchkeeper_testing::signing_authority_of(server),
                 metrics: true,
                 stages: script.stages,
                 scenario: script.scenario,

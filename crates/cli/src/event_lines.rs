@@ -1,4 +1,4 @@
-//! What commands print of Events: when, how often, from whom.
+//! The time, count and source of Events, as commands print them.
 
 use serde_json::Value;
 use watchkeeper_meta::Time;

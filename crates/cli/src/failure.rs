@@ -24,6 +24,8 @@ pub(crate) enum Failure {
     /// There is nothing to check: a path that does not exist, an unknown check. For commands whose exit code is a
     /// verdict.
     Usage(String),
+    /// The comparison failed, for a command whose exit code is a verdict.
+    Unjudged(Box<Failure>),
     /// The verdict was already printed.
     Judged,
 }
@@ -38,7 +40,7 @@ impl Failure {
         Self::Other(anyhow::anyhow!("{text}"))
     }
 
-    /// Adds what was being done with which file.
+    /// Adds the operation and its file.
     pub(crate) fn doing(self, what: &str, source: &str) -> Self {
         match self {
             Self::Cluster { error, doing: None } => Self::Cluster {
@@ -69,7 +71,7 @@ impl Failure {
     /// 1 as in kubectl; 2 from commands that use 1 for a verdict.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) => USAGE,
+            Self::Usage(_) | Self::Unjudged(_) => USAGE,
             _ => 1,
         }
     }
@@ -132,6 +134,7 @@ impl fmt::Display for Failure {
                 f.write_str(&lines.join("\n"))
             }
             Self::Usage(text) => write!(f, "error: {text}"),
+            Self::Unjudged(failure) => failure.fmt(f),
             Self::Judged => Ok(()),
         }
     }
@@ -160,10 +163,27 @@ fn status_words(status: &Status, doing: Option<&str>) -> String {
         return invalid_words(status);
     }
     let prefix = doing.map(|doing| format!("{doing}: ")).unwrap_or_default();
+    let next = if is_apply_conflict(status) {
+        APPLY_CONFLICT
+    } else {
+        ""
+    };
     match status.reason.to_string() {
-        reason if reason.is_empty() => format!("Error from server: {prefix}{}", status.message),
-        reason => format!("Error from server ({reason}): {prefix}{}", status.message),
+        reason if reason.is_empty() => format!("Error from server: {prefix}{}{next}", status.message),
+        reason => format!("Error from server ({reason}): {prefix}{}{next}", status.message),
     }
+}
+
+/// What to do about a field that another manager has.
+const APPLY_CONFLICT: &str = "\nLeave these fields out of the manifest to let the others keep them, or take them with \
+                              --force-conflicts.";
+
+fn is_apply_conflict(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    status.is_conflict()
+        && causes
+            .into_iter()
+            .any(|cause| cause.reason == "FieldManagerConflict")
 }
 
 /// The message repeats the causes, so it is shown only if there are none.

@@ -79,7 +79,10 @@ impl Format {
                 let name = object["metadata"]["name"].as_str().unwrap_or_default();
                 Ok(writeln!(out, "{}", resource.display_name(name))?)
             }
-            Self::JsonPath(template) => Ok(write!(out, "{}", template.render(object))?),
+            Self::JsonPath(template) => {
+                let text = template.render(object).map_err(Failure::text)?;
+                Ok(write!(out, "{text}")?)
+            }
             Self::CustomColumns(columns) => {
                 let header = (!no_headers).then(|| headings(columns));
                 let lines: Vec<_> = header.into_iter().chain([cells(columns, object)]).collect();

@@ -2,7 +2,8 @@
 //! `{.metadata.labels.app\.kubernetes\.io/name}`, `{['a','b']}`, `{.items[?(@.status.phase=="Running")]}`, `{.items[1:3]}`,
 //! `{..image}`.
 //!
-//! Paths are in [`path`]. A path that does not exist is empty, as with kubectl's `--allow-missing-template-keys`.
+//! Paths are in [`path`]. A field that does not exist is empty, as with kubectl's `--allow-missing-template-keys`; an
+//! item of a list that does not exist is an error.
 
 mod path;
 
@@ -36,10 +37,11 @@ impl Template {
     }
 
     /// The output for a document.
-    pub(crate) fn render(&self, document: &Value) -> String {
+    pub(crate) fn render(&self, document: &Value) -> Result<String, String> {
         let mut out = String::new();
-        render(&self.0, document, &mut out);
-        out
+        render(&self.0, document, &mut out)
+            .map_err(|problem| format!("error executing jsonpath: {problem}"))?;
+        Ok(out)
     }
 }
 
@@ -100,21 +102,22 @@ fn unescape(text: &str) -> String {
         .replace("\\\"", "\"")
 }
 
-fn render(parts: &[Part], document: &Value, out: &mut String) {
+fn render(parts: &[Part], document: &Value, out: &mut String) -> Result<(), String> {
     for part in parts {
         match part {
             Part::Text(text) => out.push_str(text),
             Part::Path(path) => {
-                let texts: Vec<_> = path.find(document).into_iter().map(plain).collect();
+                let texts: Vec<_> = path.find_items(document)?.into_iter().map(plain).collect();
                 out.push_str(&texts.join(" "));
             }
             Part::Range(path, inner) => {
-                for value in path.find(document) {
-                    render(inner, value, out);
+                for value in path.find_items(document)? {
+                    render(inner, value, out)?;
                 }
             }
         }
     }
+    Ok(())
 }
 
 /// Text without quotes; anything else as JSON.
@@ -138,10 +141,24 @@ mod tests {
             ],
         });
         let printed = match Template::parse(template) {
-            Ok(template) => template.render(&document),
+            Ok(template) => template.render(&document).unwrap_or_else(|problem| problem),
             Err(problem) => format!("refused: {problem}"),
         };
         assert_eq!(printed, expected, "{template:?}");
+    }
+
+    #[test]
+    fn an_item_that_a_list_does_not_have_is_an_error_and_a_missing_field_is_nothing() {
+        let outside = |index: i64| {
+            format!("error executing jsonpath: array index out of bounds: index {index}, length 2")
+        };
+        check("{.items[2].n}", &outside(2));
+        check("{.items[0:3].n}", &outside(2));
+        check("{.items[5:].n}", &outside(5));
+        check("{range .items[7]}{.n}{end}", &outside(7));
+        check("{.items[2:2].n}", "");
+        check("{.items[0:2].n}", "1 2");
+        check("{.nothing[3].n}{.items[0].nothing}", "");
     }
 
     #[test]
@@ -152,7 +169,7 @@ mod tests {
         check("{.items[0].metadata.labels.x\\.io/y}", "1");
         check("{.items[0].metadata.labels['x.io/y']}", "1");
         check("{$.items[0]['metadata'].name}!", "a!");
-        check("{.items[7].nothing}", "");
+        check("{.items[0].nothing}", "");
         check("{.items[0].metadata.labels}", r#"{"x.io/y":"1"}"#);
     }
 

@@ -90,7 +90,10 @@ impl<'f> ListPrinter<'f> {
             Printed::Json(false) => write!(out, "{JSON_BEGIN}]{JSON_END}")?,
             Printed::Yaml(true) => out.write_all(YAML_END.as_bytes())?,
             Printed::Yaml(false) => write!(out, "apiVersion: v1\nitems: []\n{YAML_END}")?,
-            Printed::JsonPath(template, items) => write!(out, "{}", template.render(&list(items)))?,
+            Printed::JsonPath(template, items) => {
+                let text = template.render(&list(items)).map_err(Failure::text)?;
+                write!(out, "{text}")?;
+            }
             Printed::CustomColumns(_, lines) => print_aligned(&lines, &mut Vec::new(), out)?,
         }
         Ok(())

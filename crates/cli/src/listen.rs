@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
-/// `127.0.0.1:6443`, `localhost:0`, or `:6443` on loopback: nothing is open to others unless it is said.
+/// `127.0.0.1:6443`, `localhost:0`, or `:6443` on loopback: other interfaces must be named.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let loopback = match text.strip_prefix(':') {
         Some(port) => format!("127.0.0.1:{port}"),

@@ -43,16 +43,26 @@ impl LivePast {
     /// The recent history, oldest first. Says where it starts.
     pub(crate) async fn entries(&self, session: &mut Session) -> Result<Vec<Entry>, Failure> {
         let past = self.objects.past().await.map_err(Failure::other)?;
-        if past.from > 1 {
-            session.err.line(format!(
-                "The cluster's history starts at version {}; `watchkeeper record` keeps everything from now on.",
-                past.from
-            ));
-        }
+        tell_start(past.from, session);
         Ok(past.entries)
+    }
+
+    /// The version at which the history starts, which it says.
+    pub(crate) async fn start(&self, session: &mut Session) -> Result<u64, Failure> {
+        let start = self.objects.start().await.map_err(Failure::other)?;
+        tell_start(start, session);
+        Ok(start)
     }
 
     pub(crate) fn objects(&self) -> &LiveObjects {
         &self.objects
+    }
+}
+
+fn tell_start(start: u64, session: &mut Session) {
+    if start > 1 {
+        session.err.line(format!(
+            "The cluster's history starts at version {start}; `watchkeeper record` keeps everything from now on."
+        ));
     }
 }

@@ -9,7 +9,7 @@ use watchkeeper_client::{DynamicApi, ManifestError};
 
 use crate::cluster::{Cluster, is_namespaced};
 use crate::failure::Failure;
-use crate::selection::Selected;
+use crate::selection::{Selected, joined};
 use crate::session::Session;
 
 /// Larger than any set of manifests.
@@ -222,7 +222,7 @@ pub(crate) async fn of_manifests(
             namespace: Some(target.namespace_name().to_owned()),
         });
     }
-    Ok(found)
+    Ok(joined(found))
 }
 
 impl Manifest {

@@ -165,7 +165,7 @@ impl MarkArguments {
 struct Marked {
     /// Keys to remove that did not exist.
     missing: Vec<String>,
-    /// What is there afterwards.
+    /// The keys and values afterwards.
     list: Vec<String>,
     done: &'static str,
 }

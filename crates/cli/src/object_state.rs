@@ -56,12 +56,12 @@ fn state(kind: &str, object: &Value) -> String {
     }
 }
 
-/// A pod's phase, and the reason it waits.
+/// A pod's phase; the reason if it waits for something, as kubectl shows it.
 fn pod_state(pod: &Value) -> String {
     let phase = phase(pod).unwrap_or("-");
     let waiting = &pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"];
     match (phase, waiting.as_str(), pod["spec"]["nodeName"].as_str()) {
-        (_, Some(reason), _) => format!("{phase}, {reason}"),
+        (_, Some(reason), _) => reason.to_owned(),
         ("Pending", None, Some(node)) => format!("{phase} on {node}"),
         ("Running", None, _) if condition(pod, "Ready") == Some("False") => "Running, not ready".to_owned(),
         _ => phase.to_owned(),
@@ -105,7 +105,7 @@ mod tests {
         check(named("ConfigMap", json!(null)), "-", "-");
         let pulling = json!([{"state": {"waiting": {"reason": "ErrImagePull"}}}]);
         let pulling = named("Pod", json!({"phase": "Pending", "containerStatuses": pulling}));
-        check(pulling, "Pending, ErrImagePull", "Pending, ErrImagePull");
+        check(pulling, "ErrImagePull", "ErrImagePull");
         let mut deployment = named("Deployment", json!({"readyReplicas": 2}));
         deployment["spec"]["replicas"] = 3.into();
         check(deployment, "2/3 ready", "2/3 ready");

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use watchkeeper_meta::{ObjectKey, Resource, Scope};
-use watchkeeper_recording::{Moment, Recording};
+use watchkeeper_recording::{Moment, Recording, Span};
 
 use crate::failure::Failure;
+use crate::session::Session;
 
-/// Where the past is read from.
+/// The source of the past: a recording or a live cluster.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RecordingFile {
     /// The recording to read; by default, the recent history of the cluster
@@ -30,6 +31,16 @@ pub(crate) fn moment(text: &str) -> Result<Moment, String> {
     parsed.map_err(|_| {
         format!("{text:?} is no moment: type 2026-01-31T12:00:00Z, a version such as 1234, or end")
     })
+}
+
+/// Warns if a recording ended before the moment that was asked for: its end is shown then.
+pub(crate) fn warn_of_end(span: &Span, asked: &Moment, session: &mut Session) {
+    let (true, Some(version), Some(time)) = (span.ends_before(asked), span.latest, span.ended) else {
+        return;
+    };
+    session.err.line(format!(
+        "Warning: {asked} is after the end of the recording, version {version} at {time}; this is the end"
+    ));
 }
 
 /// A kind, and perhaps an object of it.
@@ -58,6 +69,9 @@ impl RecordedObject {
         let resource = recording.resource(kind).map_err(Failure::other)?;
         let Some(resource) = resource else {
             let recorded = recording.resources().map_err(Failure::other)?;
+            if recorded.is_empty() {
+                return Err(Failure::other(recording.empty()));
+            }
             let recorded: Vec<_> = recorded
                 .iter()
                 .map(|found| found.group_resource().to_string())

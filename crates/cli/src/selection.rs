@@ -19,6 +19,14 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
+    /// True if another selection names more objects of the same resource and namespace.
+    fn goes_on_with(&self, other: &Self) -> bool {
+        !self.names.is_empty()
+            && !other.names.is_empty()
+            && self.namespace == other.namespace
+            && self.resource.resource == other.resource.resource
+    }
+
     /// The API of these objects.
     pub(crate) fn api(&self, cluster: &Cluster, all_namespaces: bool) -> DynamicApi {
         let api = cluster.objects(&self.resource.resource, all_namespaces);
@@ -86,7 +94,19 @@ pub(crate) async fn select(cluster: &Cluster, words: &[String]) -> Result<Vec<Se
             });
         }
     }
-    Ok(selected)
+    Ok(joined(selected))
+}
+
+/// Neighbours of one resource and namespace as one selection: they share a table.
+pub(crate) fn joined(selected: Vec<Selected>) -> Vec<Selected> {
+    let mut found: Vec<Selected> = Vec::new();
+    for one in selected {
+        match found.last_mut() {
+            Some(last) if last.goes_on_with(&one) => last.names.extend(one.names),
+            _ => found.push(one),
+        }
+    }
+    found
 }
 
 /// One object: `deployment/web` or `deployment web`.
@@ -119,7 +139,10 @@ fn pairs(words: &[String]) -> Result<Vec<(String, Vec<String>)>, Failure> {
         Some((_, name)) if name.contains('/') => Err(Failure::text(
             "arguments in resource/name form may not have more than one slash",
         )),
-        _ => Err(Failure::text(format!(
+        Some((kind, _)) => Err(Failure::text(format!(
+            "{word:?} is not kind/name; for all of a kind: {kind:?}"
+        ))),
+        None => Err(Failure::text(format!(
             "{word:?} is not kind/name, as the other words are"
         ))),
     };
@@ -151,7 +174,7 @@ mod tests {
         );
         check(
             &["pod/"],
-            r#"error: "pod/" is not kind/name, as the other words are"#,
+            r#"error: "pod/" is not kind/name; for all of a kind: "pod""#,
         );
     }
 }

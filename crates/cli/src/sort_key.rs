@@ -8,12 +8,17 @@ use std::cmp::Ordering;
 use serde_json::Value;
 use watchkeeper_wire::values::Quantity;
 
+use crate::failure::Failure;
 use crate::json_path::{Path, plain};
 use crate::table::Table;
 
 /// The field to sort by.
 #[derive(Clone, Debug)]
-pub(crate) struct SortKey(Path);
+pub(crate) struct SortKey {
+    path: Path,
+    /// As it was typed, without braces.
+    typed: String,
+}
 
 impl SortKey {
     /// Parses `.metadata.name`, also in braces.
@@ -21,13 +26,31 @@ impl SortKey {
         let text = text.trim_start_matches('{').trim_end_matches('}');
         match text.is_empty() {
             true => Err("name a field, as in .metadata.name".to_owned()),
-            false => Path::parse(text).map(Self),
+            false => Ok(Self {
+                path: Path::parse(text)?,
+                typed: text.to_owned(),
+            }),
+        }
+    }
+
+    /// Refuses a field that no object has: it is probably misspelt.
+    pub(crate) fn check<'a>(&self, mut objects: impl Iterator<Item = &'a Value>) -> Result<(), Failure> {
+        let Some(first) = objects.next() else {
+            return Ok(());
+        };
+        let is_set = |object: &Value| !self.path.find(object).is_empty();
+        match is_set(first) || objects.any(is_set) {
+            true => Ok(()),
+            false => Err(Failure::text(format!(
+                "couldn't find any field with path \"{{{}}}\" in the list of objects",
+                self.typed
+            ))),
         }
     }
 
     /// The order of two objects.
     pub(crate) fn compare(&self, left: &Value, right: &Value) -> Ordering {
-        match (self.0.find(left).first(), self.0.find(right).first()) {
+        match (self.path.find(left).first(), self.path.find(right).first()) {
             (Some(left), Some(right)) => order(left, right),
             (left, right) => left.is_some().cmp(&right.is_some()),
         }

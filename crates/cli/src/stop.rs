@@ -1,6 +1,6 @@
 //! Stop signals: Ctrl-C and SIGTERM.
 
-/// Listens for signals from its creation on. It is created before users are told that they may stop the program.
+/// Listens for signals from its creation on. It is created before the program announces that it can be stopped.
 pub(crate) struct Stop {
     #[cfg(unix)]
     signals: Option<[tokio::signal::unix::Signal; 2]>,

@@ -19,7 +19,7 @@ use crate::session::Look;
 /// Longer values are cut in lines; JSON has all of them.
 const MAX_VALUE_CHARACTERS: usize = 120;
 
-/// What is printed of one update.
+/// One update, as it is printed.
 #[derive(Debug)]
 pub(crate) struct UpdateLines<'a> {
     pub(crate) time: Option<Time>,

@@ -43,7 +43,7 @@ fn exit_code(command: Option<&str>) -> ExitCode {
 fn explain(error: &clap::Error, command: Option<&str>) -> String {
     match error.kind() {
         ErrorKind::InvalidSubcommand => unknown_command(error),
-        ErrorKind::MissingRequiredArgument => missing(error),
+        ErrorKind::MissingRequiredArgument => missing(error, command),
         ErrorKind::UnknownArgument => unknown_flag(error, command),
         ErrorKind::InvalidValue if first(error, ContextKind::InvalidValue).is_empty() => {
             let flag = first(error, ContextKind::InvalidArg);
@@ -83,22 +83,67 @@ const ONLY_KUBECTL: [&str; 25] = [
     "uncordon",
 ];
 
+/// The kinds that `kubectl create` makes from flags and this program does not.
+const ONLY_KUBECTL_CREATES: [&str; 15] = [
+    "clusterrole",
+    "clusterrolebinding",
+    "cronjob",
+    "docker-registry",
+    "ing",
+    "ingress",
+    "pdb",
+    "poddisruptionbudget",
+    "priorityclass",
+    "quota",
+    "role",
+    "rolebinding",
+    "service",
+    "svc",
+    "token",
+];
+
+/// The words before an unknown one, as in `create secret`: nothing for a command itself.
+fn parent(error: &clap::Error) -> String {
+    let usage = error
+        .get(ContextKind::Usage)
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let words = usage
+        .split_whitespace()
+        .skip_while(|word| *word != "watchkeeper")
+        .skip(1);
+    let words: Vec<_> = words
+        .take_while(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-'))
+        .collect();
+    words.join(" ")
+}
+
 fn unknown_command(error: &clap::Error) -> String {
     let command = first(error, ContextKind::InvalidSubcommand);
-    if ONLY_KUBECTL.contains(&command.as_str()) {
+    let parent = parent(error);
+    let full = |command: &str| format!("{parent} {command}").trim().to_owned();
+    let only_kubectl: &[&str] = match parent.as_str() {
+        "" => &ONLY_KUBECTL,
+        "create" | "create secret" => &ONLY_KUBECTL_CREATES,
+        _ => &[],
+    };
+    if only_kubectl.contains(&command.as_str()) {
+        let full = full(&command);
         return format!(
-            "error: {command:?} is a command of kubectl that watchkeeper does not have; kubectl works with the same \
-             kubeconfig and cluster:\n\tkubectl {command} --help"
+            "error: {full:?} is a command of kubectl that watchkeeper does not have; kubectl works with the same \
+             kubeconfig and cluster:\n\tkubectl {full} --help"
         );
     }
-    let mut text = format!("error: unknown command {command:?} for \"watchkeeper\"");
+    let program = format!("watchkeeper {parent}").trim().to_owned();
+    let mut text = format!("error: unknown command {command:?} for {program:?}");
     let near = all(error, ContextKind::SuggestedSubcommand);
     let near: Vec<_> = near
         .into_iter()
         .filter(|known| is_near(&command, known))
         .collect();
     match near.is_empty() {
-        true => text.push_str("\n'watchkeeper help' lists the commands."),
+        true if parent.is_empty() => text.push_str("\n'watchkeeper help' lists the commands."),
+        true => text.push_str(&format!("\n'{program} --help' lists what there is.")),
         false => text.push_str("\n\nDid you mean this?"),
     }
     for command in near {
@@ -140,7 +185,7 @@ fn see(command: Option<&str>) -> String {
 }
 
 /// `--filename <FILE>...` is called `"filename"`, and an argument by its value name.
-fn missing(error: &clap::Error) -> String {
+fn missing(error: &clap::Error, command: Option<&str>) -> String {
     let names = all(error, ContextKind::InvalidArg);
     let quoted: Vec<_> = names
         .iter()
@@ -151,7 +196,7 @@ fn missing(error: &clap::Error) -> String {
         true => "required flag(s)",
         false => "required argument(s)",
     };
-    format!("error: {what} {} not set", quoted.join(", "))
+    format!("error: {what} {} not set\n{}", quoted.join(", "), see(command))
 }
 
 fn first(error: &clap::Error, kind: ContextKind) -> String {

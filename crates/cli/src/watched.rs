@@ -1,4 +1,4 @@
-//! What a view of a cluster watches: `view` and `ui` take the same words.
+//! The arguments that select the kinds and objects of `view` and `ui`.
 
 use clap::Args;
 use watchkeeper_view::feed::FeedOptions;
@@ -23,6 +23,11 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
+    /// True if no kind was named.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.words.is_empty()
+    }
+
     /// Asks the cluster which kinds the words mean.
     pub(crate) async fn options(&self, cluster: &Cluster) -> Result<FeedOptions, Failure> {
         let kinds = match self.words.is_empty() {

@@ -114,9 +114,7 @@ impl ApiResources {
             resource.kind.to_string(),
         ];
         if self.output == Some(Format::Wide) {
-            let mut verbs = found.verbs.clone();
-            verbs.sort();
-            line.extend([verbs.join(","), found.categories.join(",")]);
+            line.extend([found.verbs.join(","), found.categories.join(",")]);
         }
         line
     }

@@ -31,7 +31,7 @@ pub(crate) struct Bisect {
     #[arg(value_name = "OBJECT", required = true, num_args = 1..=2)]
     words: Vec<String>,
 
-    /// The condition: {PATH} or {PATH}=VALUE
+    /// The condition: {PATH} or {PATH}=VALUE; the braces may be left out
     #[arg(long, value_name = "CONDITION", value_parser = check)]
     check: Check,
 
@@ -51,7 +51,7 @@ pub(crate) struct Bisect {
 #[derive(Clone, Debug, PartialEq)]
 struct Check {
     path: Path,
-    /// What the path must lead to; anything if it is not given.
+    /// The value the path must lead to; any if not given.
     value: Option<String>,
 }
 
@@ -63,7 +63,11 @@ fn check(text: &str) -> Result<Check, String> {
             None => return Err(format!("{text:?} is no condition: type {{.spec.replicas}}=3")),
         },
         None if text.starts_with('{') => return Err(format!("{text:?} has a brace that is not closed")),
-        None => (text, None),
+        // Without braces, as `kubectl get -o custom-columns` takes paths.
+        None => match text.split_once('=') {
+            Some((path, value)) => (path, Some(value.to_owned())),
+            None => (text, None),
+        },
     };
     Ok(Check {
         path: Path::parse(path)?,

@@ -32,7 +32,7 @@ const NAMESPACE: &str = "demo";
 /// The watched kinds.
 const KINDS: [&str; 4] = ["deployments", "replicasets", "pods", "services"];
 
-/// How long it takes at most if nobody says otherwise.
+/// The default limit of its duration.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// The number of sentences that may be queued; then the story waits.

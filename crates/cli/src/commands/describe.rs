@@ -42,7 +42,7 @@ const PEOPLES_KEYS: [&str; 7] = [
   watchkeeper describe deployment/web service/web
   watchkeeper describe pods -l app=web")]
 pub(crate) struct Describe {
-    /// Objects: kind/name …, a kind and names, or a kind
+    /// Objects: kind/name …, a kind and names, a kind and the start of names, or a kind
     #[arg(value_name = "RESOURCE", required = true)]
     words: Vec<String>,
 
@@ -58,13 +58,16 @@ pub(crate) struct Describe {
     no_events: bool,
 }
 
-/// Describes each object, separated by two empty lines.
+/// Describes each object, separated by empty lines.
 pub(crate) async fn run(describe: Describe, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let (mut shown, mut failures) = (0, Vec::new());
     for selected in select(cluster, &describe.words).await? {
         let api = cluster.objects(&selected.resource.resource, describe.all_namespaces);
         for object in describe.objects(&api, &selected.names, &mut failures).await? {
-            if shown > 0 {
+            // kubectl separates objects whose names only start so by one empty line, and ends with it.
+            let name = text(&object["metadata"]["name"]);
+            let is_similar = !selected.names.is_empty() && !selected.names.contains(&name);
+            if shown > 0 && !is_similar {
                 session.out.write_all(b"\n\n")?;
             }
             shown += 1;
@@ -74,6 +77,9 @@ pub(crate) async fn run(describe: Describe, cluster: &Cluster, session: &mut Ses
                 print_events(events(cluster, &object).await?, &mut page);
             }
             session.out.write_all(page.into_text().as_bytes())?;
+            if is_similar {
+                session.out.write_all(b"\n")?;
+            }
         }
         if shown == 0 && selected.names.is_empty() {
             session
@@ -95,22 +101,33 @@ impl Describe {
         for name in names {
             match documents::object(api, Form::JSON, name).await {
                 Ok(object) => found.push(object),
+                // As in kubectl: `describe pod web` describes all pods whose name starts with it.
+                Err(failure) if failure.is_not_found() && self.words.len() == 2 && names.len() == 1 => {
+                    match self.listed(api, name).await? {
+                        similar if similar.is_empty() => failures.push(failure),
+                        similar => found.extend(similar),
+                    }
+                }
                 Err(failure) => failures.push(failure),
             }
         }
-        if names.is_empty() {
-            let list = api
-                .clone()
-                .json_only()
-                .pages()
-                .with(&self.selectors.list_options()?)
-                .collect()
-                .await?;
-            for object in list.items {
-                found.push(object.to_value().map_err(Failure::other)?);
-            }
+        match names.is_empty() {
+            true => self.listed(api, "").await,
+            false => Ok(found),
         }
-        Ok(found)
+    }
+
+    /// The selected objects whose name starts with a prefix.
+    async fn listed(&self, api: &DynamicApi, prefix: &str) -> Result<Vec<Value>, Failure> {
+        let options = self.selectors.list_options()?;
+        let list = api.clone().json_only().pages().with(&options).collect().await?;
+        let wanted = list
+            .items
+            .iter()
+            .filter(|object| object.name().starts_with(prefix));
+        wanted
+            .map(|object| object.to_value().map_err(Failure::other))
+            .collect()
     }
 }
 
@@ -136,13 +153,18 @@ async fn describe_object(
         ("", "Pod") => pod::describe(object, page),
         ("", "Node") => node::describe(object, cluster, page).await?,
         ("", "Service") => others::service(object, cluster, page).await?,
+        ("", "ServiceAccount") => others::service_account(object, cluster, page).await,
         ("", "ConfigMap") => others::config_map(object, page),
         ("", "Secret") => others::secret(object, page),
         ("", "Namespace") => others::namespace(object, cluster, page).await?,
         ("", "PersistentVolumeClaim") => others::claim(object, cluster, page).await?,
         ("apps", "Deployment") => workload::deployment(object, cluster, page).await?,
         ("apps", "ReplicaSet") => workload::replica_set(object, cluster, page).await?,
+        ("apps", "StatefulSet") => workload::stateful_set(object, cluster, page).await?,
+        ("apps", "DaemonSet") => workload::daemon_set(object, cluster, page).await?,
         ("batch", "Job") => workload::job(object, page),
+        ("batch", "CronJob") => workload::cron_job(object, page),
+        ("networking.k8s.io", "Ingress") => others::ingress(object, cluster, page).await?,
         _ => any(object, page),
     }
     Ok(())

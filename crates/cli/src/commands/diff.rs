@@ -5,14 +5,14 @@ use std::io::Write as _;
 
 use clap::Args;
 use watchkeeper_meta::{ApplyOptions, GroupResource};
-use watchkeeper_recording::{Moment, ObjectDiff, Recording};
+use watchkeeper_recording::{Moment, ObjectDiff, Recording, RecordingError};
 
 use super::history::Lines;
 use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::live_past::LivePast;
 use crate::manifests::{Filenames, Manifest};
-use crate::recorded::{RecordedObject, moment};
+use crate::recorded::{RecordedObject, moment, warn_of_end};
 use crate::session::Session;
 use crate::update_lines::UpdateLines;
 
@@ -20,6 +20,7 @@ use crate::update_lines::UpdateLines;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   watchkeeper diff -f web.yaml
+  watchkeeper diff incident.rec                                         from its start to its end
   watchkeeper diff incident.rec --from 2026-01-31T12:00:00Z --to 2026-01-31T12:05:00Z
   watchkeeper diff incident.rec deployments -n shop --from 1200 --to 1300
   watchkeeper diff --live deployments -n shop --from 1200               the cluster then and now
@@ -29,7 +30,7 @@ stores nothing; the exit code is 0 if nothing would change, 1 if something would
 error.")]
 pub(crate) struct Diff {
     /// The recording, and perhaps a kind; with --live a kind, or a kind and a name
-    #[arg(value_name = "RECORDING|KIND", required_unless_present_any = ["filename", "kustomize"], num_args = 1..=2, conflicts_with = "filename")]
+    #[arg(value_name = "RECORDING|KIND", num_args = 0..=2, conflicts_with = "filename")]
     words: Vec<String>,
 
     /// Compare versions in the recent history of the cluster
@@ -47,8 +48,8 @@ pub(crate) struct Diff {
     #[arg(long, value_name = "NAME", default_value = "watchkeeper")]
     field_manager: String,
 
-    /// The first moment
-    #[arg(long, value_name = "MOMENT", value_parser = moment, required_unless_present_any = ["filename", "kustomize"])]
+    /// The first moment; by default the start of the recording, or of what the cluster remembers
+    #[arg(long, value_name = "MOMENT", value_parser = moment, conflicts_with = "filename")]
     from: Option<Moment>,
 
     /// The second moment
@@ -72,10 +73,15 @@ pub(crate) fn run_recorded(
 ) -> Result<(), Failure> {
     let [file, kinds @ ..] = diff.words.as_slice() else {
         return Err(Failure::text(
-            "name a recording, or compare kinds of the cluster with --live",
+            "name what to compare: manifests with -f FILE, a recording, or kinds of the cluster with --live",
         ));
     };
-    let recording = Recording::open(file).map_err(Failure::other)?;
+    let recording = Recording::open(file).map_err(|error| match error {
+        RecordingError::Foreign { .. } => {
+            Failure::text(format!("{error}; manifests are compared with -f {file}"))
+        }
+        error => Failure::other(error),
+    })?;
     let kind = match kinds {
         [] => None,
         [kind, ..] => {
@@ -83,9 +89,19 @@ pub(crate) fn run_recorded(
             Some(found.resource.group_resource())
         }
     };
-    let found = recording
-        .diff(&diff.beginning()?, &diff.to)
-        .map_err(Failure::other)?;
+    let span = recording.span().map_err(Failure::other)?;
+    let Some(start) = span.complete_from else {
+        return Err(Failure::text(format!(
+            "{file} ends before its first list is complete"
+        )));
+    };
+    let (from, to) = (diff.from.unwrap_or(Moment::Revision(start)), diff.to);
+    for moment in [&from, &to] {
+        span.check(moment).map_err(Failure::other)?;
+    }
+    // Both would warn of the same end.
+    warn_of_end(&span, if span.ends_before(&to) { &to } else { &from }, session);
+    let found = recording.diff(&from, &to).map_err(Failure::other)?;
     let is_asked = |found: &ObjectDiff| {
         let is_kind = |kind: &GroupResource| *kind == found.resource.group_resource();
         kind.as_ref().is_none_or(is_kind) && namespace.is_none_or(|name| name == found.key.namespace())
@@ -96,22 +112,24 @@ pub(crate) fn run_recorded(
 /// Prints the objects of the cluster that differ between two versions of its recent history.
 pub(crate) async fn run_live(diff: &Diff, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let past = LivePast::find(cluster, &diff.words).await?;
-    let (Some(from), to) = (version(diff.beginning()?)?, version(diff.to)?) else {
-        return Err(Failure::text("--from needs a version"));
+    let to = version(diff.to)?;
+    let from = match diff.from.map(version).transpose()? {
+        Some(Some(from)) => from,
+        Some(None) => {
+            return Err(Failure::text(
+                "--from needs a version: what is to be compared with now?",
+            ));
+        }
+        None => past.start(session).await?,
     };
     let found = past.objects().diff(from, to).await.map_err(Failure::other)?;
     diff.print_all(found.into_iter(), session)
 }
 
 impl Diff {
-    /// True if the cluster is asked, and not a recording.
+    /// True if the objects come from the cluster, not from a recording.
     pub(crate) fn is_live(&self) -> bool {
         self.live
-    }
-
-    fn beginning(&self) -> Result<Moment, Failure> {
-        self.from
-            .ok_or_else(|| Failure::text("--from says from which moment on"))
     }
 
     fn print_all(
@@ -159,16 +177,10 @@ pub(crate) async fn run_manifests(
     }
     session.out.flush()?;
     match (Failure::all(failures), differs) {
-        (Err(failure), _) => Err(Failure::Usage(without_prefix(&failure))),
+        (Err(failure), _) => Err(Failure::Unjudged(Box::new(failure))),
         (Ok(()), true) => Err(Failure::Judged),
         (Ok(()), false) => Ok(()),
     }
-}
-
-/// The text of a failure without the `error: ` that is printed before every one.
-fn without_prefix(failure: &Failure) -> String {
-    let text = failure.to_string();
-    text.strip_prefix("error: ").unwrap_or(&text).to_owned()
 }
 
 impl Diff {

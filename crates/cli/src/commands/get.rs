@@ -23,7 +23,7 @@ use crate::list_printer::ListPrinter;
 use crate::manifests::{Filenames, of_manifests};
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::recorded::moment;
+use crate::recorded::{moment, warn_of_end};
 use crate::selection::{Selected, Selectors, select};
 use crate::session::Session;
 use crate::sort_key::SortKey;
@@ -145,6 +145,7 @@ pub(crate) async fn run_recorded(
         ..Default::default()
     };
     let replay = Replay::load(&recording, &options).await.map_err(Failure::other)?;
+    warn_of_end(replay.span(), &at, session);
     let server = replay.server().start().await.map_err(Failure::other)?;
     let options = client_options(0, session.err.clone());
     let client = watchkeeper_testing::client_of(&server, options)?;
@@ -245,6 +246,7 @@ impl Get {
                 })
                 .await;
             if let (Some(key), Some(table)) = (&self.sort_by, Table::joined(kept)) {
+                key.check(table.rows.iter().map(|row| &row.object))?;
                 printer.gather(&key.sorted(table), "");
             }
             // Objects received before a failure are still shown.
@@ -303,6 +305,7 @@ impl Get {
             }
         }
         if let Some(key) = &self.sort_by {
+            key.check(kept.iter().map(|(_, object)| object))?;
             kept.sort_by(|(_, left), (_, right)| key.compare(left, right));
         }
         for object in kept {
@@ -401,7 +404,7 @@ impl Get {
         })
     }
 
-    /// What to ask for after a page; false if it was the last. The token says of which version.
+    /// Sets the options for the next page; returns false after the last. The token determines the version.
     fn next_page(options: &mut ListOptions, continue_token: &str) -> bool {
         continue_token.clone_into(&mut options.continue_token);
         options.resource_version = ResourceVersion::unset();

@@ -39,7 +39,7 @@ pub(crate) struct History {
     all_fields: bool,
 }
 
-/// How changes are printed.
+/// The form in which changes are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Lines {
     Line,
@@ -60,7 +60,16 @@ pub(crate) fn run_recorded(
         .map_err(Failure::other)?;
     if versions.is_empty() {
         let name = object.resource.display_name(key.name());
-        return Err(Failure::text(format!("the recording has no {name}")));
+        let elsewhere = recording.namespaces_of(&object.resource, key.name());
+        let elsewhere = elsewhere.map_err(Failure::other)?;
+        return Err(Failure::text(match (key.namespace(), elsewhere.as_slice()) {
+            ("", _) => format!("the recording has no {name}"),
+            (namespace, []) => format!("the recording has no {name} in {namespace}"),
+            (namespace, [found, ..]) => format!(
+                "the recording has no {name} in {namespace}; there is one in {}: -n {found}",
+                elsewhere.join(", ")
+            ),
+        }));
     }
     for entry in &versions {
         history.print(UpdateLines::of_entry(entry), session)?;

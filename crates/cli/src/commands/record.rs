@@ -93,6 +93,11 @@ pub(crate) async fn run(record: Record, cluster: &Cluster, session: &mut Session
 }
 
 impl Record {
+    /// True if no kind was named.
+    pub(crate) fn is_of_all_kinds(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
     async fn options(&self, cluster: &Cluster) -> Result<RecordOptions, Failure> {
         let resources = match self.kinds.is_empty() {
             true => None,
@@ -161,8 +166,9 @@ async fn follow(recorder: &mut Recorder, record: &Record, session: &mut Session)
 
 fn in_words(summary: &Summary, record: &Record) -> String {
     let events = usize::try_from(summary.events).unwrap_or(usize::MAX);
+    let exist = if summary.objects == 1 { "exists" } else { "exist" };
     format!(
-        "Recorded {} into {}; {} exist now",
+        "Recorded {} into {}; {} {exist} now",
         plural(events, "event"),
         record.output.display(),
         plural(summary.objects, "object"),

@@ -7,18 +7,20 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use watchkeeper_recording::{Moment, Recording};
-use watchkeeper_replay::{LoadOptions, Played, Player, Replay, Speed};
+use watchkeeper_replay::{LoadOptions, Played, PlayedChange, Player, Replay, Speed};
 use watchkeeper_server::Handle;
 
-use super::record::plural;
 use crate::failure::Failure;
 use crate::listen;
-use crate::recorded::moment;
+use crate::recorded::{moment, warn_of_end};
 use crate::session::Session;
 use crate::stop::Stop;
 
 /// The kubeconfig is written here unless --kubeconfig says otherwise.
 const DEFAULT_KUBECONFIG: &str = "replay.kubeconfig";
+
+/// A line names that many changed objects.
+const MAX_SHOWN: usize = 3;
 
 /// Serve a recording as a cluster that can be written to
 #[derive(Debug, Args)]
@@ -65,7 +67,7 @@ impl ReplayArguments {
     fn load_options(&self) -> LoadOptions {
         LoadOptions {
             at: self.at,
-            // What is not played is not needed.
+            // Entries that are not played are not needed.
             until: if self.speed.is_some() { self.until } else { self.at },
             max_bytes: (self.max_memory as usize) << 20,
         }
@@ -107,6 +109,7 @@ pub(crate) async fn run(
     let replay = Replay::load(&recording, &asked.load_options())
         .await
         .map_err(Failure::other)?;
+    warn_of_end(replay.span(), &asked.at, session);
     for (kind, count) in replay.left_out() {
         session.err.line(format!(
             "Warning: this server has no {kind}: {count} versions are left out"
@@ -164,10 +167,9 @@ async fn play(
                 time,
                 changes,
             } => {
-                session.out.line(format!(
-                    "{time}  version {revision}  {}",
-                    plural(changes, "change")
-                ));
+                session
+                    .out
+                    .line(format!("{time}  version {revision}  {}", objects(&changes)));
             }
             Played::Forked => {
                 session
@@ -183,6 +185,24 @@ async fn play(
             }
         }
     }
+}
+
+/// `configmaps/default/settings, pods/default/web deleted and 3 more`.
+fn objects(changes: &[PlayedChange]) -> String {
+    let shown: Vec<_> = changes
+        .iter()
+        .take(MAX_SHOWN)
+        .map(|change| {
+            let object = change.key.trim_start_matches("/registry/");
+            let end = if change.is_deleted { " deleted" } else { "" };
+            format!("{object}{end}")
+        })
+        .collect();
+    let more = match changes.len().saturating_sub(MAX_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}{more}", shown.join(", "))
 }
 
 /// Waits for Enter; false if there is no more input.

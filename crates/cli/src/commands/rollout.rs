@@ -158,7 +158,7 @@ impl Workload {
     }
 }
 
-/// A changed annotation of the template makes all pods anew; it is kubectl's.
+/// kubectl's annotation of the template; changing it replaces all pods.
 async fn restart(workload: &Workload, session: &mut Session) -> Result<(), Failure> {
     let object = workload.object().await?;
     if object["spec"]["paused"] == true {

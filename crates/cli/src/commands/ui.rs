@@ -50,6 +50,11 @@ impl Ui {
         self.recording.clone()
     }
 
+    /// True if every kind is read, and nothing is written.
+    pub(crate) fn only_reads_all_kinds(&self) -> bool {
+        self.watched.is_everything() && !self.allow_writes
+    }
+
     fn options(&self, title: &str) -> PageOptions {
         PageOptions {
             port: self.port,

@@ -130,7 +130,7 @@ enum Plugin {
     ServiceAccount,
 }
 
-/// How long the simulator may take to create the first service account; then the cluster is said to be ready without.
+/// The time the simulator has to create the first service account. After it the cluster is reported ready without one.
 const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Starts the server, prints its address, and waits for a stop signal.
@@ -154,7 +154,7 @@ async fn serve(
 ) -> Result<(), Failure> {
     let cluster = LocalCluster::of(up.builder(), &up.local, verbosity, session).await?;
     if up.has_service_accounts() && up.local.simulates() {
-        // Whoever is told that the cluster is ready can create a pod in it.
+        // In a cluster that is reported ready, pods can be created.
         let account = default_service_account(&cluster.client, "default");
         if timeout(ACCOUNT_TIMEOUT, account).await.is_err() {
             tracing::warn!(

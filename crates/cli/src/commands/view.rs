@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Ages go on and rates fall also where nothing happens.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Keys that wait to be handled. Whoever types faster waits.
+/// The limit on keys that wait to be handled; further ones wait in the terminal.
 const KEYS: usize = 64;
 
 /// Look at a cluster on the whole terminal, live
@@ -51,7 +51,8 @@ pub(crate) async fn run(view: View, cluster: &Cluster) -> Result<(), Failure> {
     let what = view.watched.options(cluster).await?;
     let first = what.kinds.first().map(|kind| kind.group_resource().to_string());
     let feed = Feed::new(cluster.client.clone(), what).await?;
-    let (live, tables) = (feed.live().clone(), Tables::new(cluster.client.clone()));
+    let live = feed.live().clone();
+    let tables = Tables::new(cluster.client.clone(), live.selection().clone());
     let title = cluster.client.server_url();
     let sources = Sources {
         live: &live,

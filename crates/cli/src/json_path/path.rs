@@ -71,9 +71,42 @@ impl Path {
         }
         found
     }
+
+    /// The same for output: an item that a list does not have is an error, as in kubectl. A field that an object does not
+    /// have is nothing.
+    pub(crate) fn find_items<'v>(&self, document: &'v Value) -> Result<Vec<&'v Value>, String> {
+        let mut found = vec![document];
+        for step in &self.0 {
+            found.iter().try_for_each(|value| step.check(value))?;
+            found = found.into_iter().flat_map(|value| step.follow(value)).collect();
+        }
+        Ok(found)
+    }
 }
 
 impl Step {
+    /// Fails if a list does not have the item.
+    fn check(&self, value: &Value) -> Result<(), String> {
+        let Value::Array(items) = value else {
+            return Ok(());
+        };
+        let length = items.len();
+        let outside = match self {
+            Self::Index(index) => position(*index, length)
+                .is_none_or(|at| at >= length)
+                .then_some(*index),
+            Self::Slice(slice) => slice.outside(length),
+            Self::Several(steps) => return steps.iter().try_for_each(|step| step.check(value)),
+            _ => None,
+        };
+        match outside {
+            Some(index) => Err(format!(
+                "array index out of bounds: index {index}, length {length}"
+            )),
+            None => Ok(()),
+        }
+    }
+
     fn follow<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
         match (self, value) {
             (Self::Key(key), Value::Object(fields)) => fields.get(key).into_iter().collect(),
@@ -117,6 +150,22 @@ fn descend<'v>(value: &'v Value, found: &mut Vec<&'v Value>) {
 }
 
 impl Slice {
+    /// The first index that a list of this length does not have. An empty slice needs none.
+    fn outside(&self, length: usize) -> Option<i64> {
+        let length = i64::try_from(length).unwrap_or(i64::MAX);
+        let at = |index: Option<i64>, absent| match index {
+            Some(index) if index < 0 => index.saturating_add(length),
+            Some(index) => index,
+            None => absent,
+        };
+        let (from, to) = (at(self.from, 0), at(self.to, length));
+        match from == to {
+            true => None,
+            false if !(0..length).contains(&from) => Some(from),
+            false => (!(0..=length).contains(&to)).then(|| to - 1),
+        }
+    }
+
     fn of<'v>(&self, items: &'v [Value]) -> Vec<&'v Value> {
         let at = |index: Option<i64>, absent| match index {
             Some(index) => position(index, items.len()).unwrap_or(0).min(items.len()),
@@ -161,7 +210,7 @@ impl Filter {
         }
     }
 
-    /// What stands between `?(` and `)`.
+    /// The filter between `?(` and `)`.
     fn parse(text: &str) -> Result<Self, String> {
         if let Some((left, comparison, right)) = split_comparison(text) {
             return Ok(Self {

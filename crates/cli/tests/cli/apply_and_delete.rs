@@ -377,9 +377,10 @@ async fn flags_that_make_no_sense_say_where_to_read_on() {
         (
             "scale deployment/web",
             expect![[r#"
-            stderr: error: required flag(s) "replicas" not set
-            exit 1
-        "#]],
+                stderr: error: required flag(s) "replicas" not set
+                stderr: See 'watchkeeper scale --help' for usage.
+                exit 1
+            "#]],
         ),
         (
             "--nosuch",

@@ -33,6 +33,20 @@ async fn objects_are_sorted_by_a_field() {
         "#]],
     )
     .await;
+    for line in [
+        "get cm --sort-by .data.cuont",
+        "get cm --sort-by {.data.cuont} -o name",
+    ] {
+        check(
+            &world,
+            line,
+            expect![[r#"
+                stderr: error: couldn't find any field with path "{.data.cuont}" in the list of objects
+                exit 1
+            "#]],
+        )
+        .await;
+    }
     let table = world.run("get cm --sort-by {.data.count} --no-headers").await;
     let names: Vec<_> = table.lines().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(names, ["pod-9", "pod-10"]);
@@ -276,7 +290,7 @@ async fn a_diff_of_manifests_shows_what_an_apply_would_change() {
         &world,
         "diff",
         expect![[r#"
-            stderr: error: required argument(s) "from", "RECORDING|KIND" not set
+            stderr: error: name what to compare: manifests with -f FILE, a recording, or kinds of the cluster with --live
             exit 1
         "#]],
     )

@@ -103,6 +103,18 @@ async fn what_a_cluster_has_forgotten_is_said() {
     check(
         &world,
         &versions,
+        "diff --live cm -n default",
+        expect![[r#"
+            MODIFIED  configmap/sky in default  version V4  by cli (Update)
+                + metadata.labels: {"seen":"yes"}
+                (N more: managed fields, versions, heartbeats)
+            stderr: The cluster's history starts at version V3; `watchkeeper record` keeps everything from now on.
+        "#]],
+    )
+    .await;
+    check(
+        &world,
+        &versions,
         "history cm other",
         expect![[r#"
             stderr: The cluster's history starts at version V3; `watchkeeper record` keeps everything from now on.

@@ -6,6 +6,7 @@ mod check_server;
 mod completion;
 mod custom_kinds;
 mod demo;
+mod describing;
 mod envtest;
 mod etcd;
 mod explain;

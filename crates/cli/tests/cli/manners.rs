@@ -152,3 +152,145 @@ async fn every_command_has_a_manual_page() {
         assert!(text.is_ok_and(|text| text.contains(".TH")), "{page}");
     }
 }
+
+#[tokio::test]
+async fn an_unknown_generator_points_to_kubectl_or_to_the_help_of_create() {
+    let world = World::new().await;
+    check(&world, "create cronjob nightly --image a", expect![[r#"
+        stderr: error: "create cronjob" is a command of kubectl that watchkeeper does not have; kubectl works with the same kubeconfig and cluster:
+        stderr: 	kubectl create cronjob --help
+        exit 1
+    "#]]).await;
+    check(&world, "create secret docker-registry a", expect![[r#"
+        stderr: error: "create secret docker-registry" is a command of kubectl that watchkeeper does not have; kubectl works with the same kubeconfig and cluster:
+        stderr: 	kubectl create secret docker-registry --help
+        exit 1
+    "#]]).await;
+    check(
+        &world,
+        "create foo",
+        expect![[r#"
+        stderr: error: unknown command "foo" for "watchkeeper create"
+        stderr: 'watchkeeper create --help' lists what there is.
+        exit 1
+    "#]],
+    )
+    .await;
+    check(
+        &world,
+        "rollout pause deployment/web",
+        expect![[r#"
+        stderr: error: unknown command "pause" for "watchkeeper rollout"
+        stderr: 'watchkeeper rollout --help' lists what there is.
+        exit 1
+    "#]],
+    )
+    .await;
+    check(
+        &world,
+        "create deploymnt web",
+        expect![[r#"
+        stderr: error: unknown command "deploymnt" for "watchkeeper create"
+        stderr: 
+        stderr: Did you mean this?
+        stderr: 	deployment
+        exit 1
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_missing_argument_points_to_the_help() {
+    let world = World::new().await;
+    check(
+        &world,
+        "history",
+        expect![[r#"
+        stderr: error: required argument(s) "OBJECT" not set
+        stderr: See 'watchkeeper history --help' for usage.
+        exit 1
+    "#]],
+    )
+    .await;
+    check(
+        &world,
+        "get pods/",
+        expect![[r#"
+        stderr: error: "pods/" is not kind/name; for all of a kind: "pods"
+        exit 1
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_conflict_of_managers_says_how_to_end_it() {
+    let world = World::new().await;
+    world.write(
+        "maps.yaml",
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {colour: blue}}",
+    );
+    world.run("apply -f @maps.yaml --field-manager one").await;
+    world.write(
+        "maps.yaml",
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {colour: red}}",
+    );
+    check(
+        &world,
+        "apply -f @maps.yaml --field-manager two",
+        expect![[r#"
+            stderr: Error from server (Conflict): error when applying "maps.yaml": Apply failed with 1 conflict: conflict with "one": .data.colour
+            stderr: Leave these fields out of the manifest to let the others keep them, or take them with --force-conflicts.
+            exit 1
+        "#]],
+    )
+    .await;
+    check(
+        &world,
+        "diff -f @maps.yaml --field-manager two",
+        expect![[r#"
+            stderr: Error from server (Conflict): error when comparing "maps.yaml": Apply failed with 1 conflict: conflict with "one": .data.colour
+            stderr: Leave these fields out of the manifest to let the others keep them, or take them with --force-conflicts.
+            exit 2
+        "#]],
+    )
+    .await;
+    assert_eq!(
+        world
+            .run("apply -f @maps.yaml --field-manager two --force-conflicts")
+            .await,
+        "configmap/a configured\n"
+    );
+}
+
+#[tokio::test]
+async fn neighbours_of_one_kind_share_a_table() {
+    let world = World::new().await;
+    world.write(
+        "all.yaml",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: longer}\n---\n\
+         apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n",
+    );
+    world.run("create -f @all.yaml").await;
+    // Without the ages.
+    let names = async |line: &str| {
+        let screen = world.run(line).await;
+        let names = screen
+            .lines()
+            .map(|line| line.split(' ').next().unwrap_or_default());
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        names("get -f @all.yaml").await,
+        ["NAME", "secret/a", "secret/longer", "", "NAME", "configmap/c"]
+    );
+    assert_eq!(names("get secret/longer secret/a").await, ["NAME", "longer", "a"]);
+}
+
+#[tokio::test]
+async fn images_are_separated_by_commas() {
+    let world = World::new().await;
+    let line = "create deployment web --image a:1,b:2 --dry-run=client -o jsonpath={..containers[*].name}";
+    assert_eq!(world.run(line).await, "a b");
+}

@@ -9,7 +9,7 @@ use crate::support::World;
 /// Times, uids and versions, which differ from run to run.
 fn steady(screen: &str) -> String {
     let word = |word: &str| {
-        let bare = word.trim_matches(['"', ',', ':', '{', '}', '[', ']']);
+        let bare = word.trim_matches(['"', ',', ':', '{', '}', '[', ']', ';']);
         match bare {
             time if time.len() >= 20 && time.ends_with('Z') && time.contains("T") => {
                 word.replace(time, "TIME")
@@ -58,7 +58,7 @@ async fn a_recording_goes_on_and_says_what_it_has() {
         "record configmaps -o @maps.rec --count 1",
         expect![[r#"
             stderr: Recording 1 object of 1 stream into maps.rec; end with Ctrl-C
-            stderr: Recorded 1 event into maps.rec; 1 object exist now
+            stderr: Recorded 1 event into maps.rec; 1 object exists now
         "#]],
     )
     .await;
@@ -163,7 +163,16 @@ async fn history_tells_when_who_and_what() {
         &world,
         "history cm other --recording @sky.rec",
         expect![[r#"
-        stderr: error: the recording has no configmap/other
+        stderr: error: the recording has no configmap/other in default
+        exit 1
+    "#]],
+    )
+    .await;
+    check(
+        &world,
+        "history cm sky -n shop --recording @sky.rec",
+        expect![[r#"
+        stderr: error: the recording has no configmap/sky in shop; there is one in default: -n default
         exit 1
     "#]],
     )
@@ -225,6 +234,120 @@ async fn two_moments_are_compared() {
 }
 
 #[tokio::test]
+async fn without_moments_the_start_of_a_recording_is_compared_with_its_end() {
+    let world = World::new().await;
+    let map = |name: &str| {
+        format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}, data: {{a: b}}}}")
+    };
+    world
+        .write("old.yaml", &map("old"))
+        .write("new.yaml", &map("new"));
+    world.run("apply -f @old.yaml").await;
+    world.run("record cm -n default -o @maps.rec --count 1").await;
+    world.run("apply -f @new.yaml").await;
+    world.run("record cm -n default -o @maps.rec --count 1").await;
+    check(
+        &world,
+        "diff @maps.rec",
+        expect![[r#"
+            ADDED     configmap/new in default  version N  by watchkeeper (Apply)
+        "#]],
+    )
+    .await;
+    check(
+        &world,
+        "diff @new.yaml",
+        expect![[r#"
+            stderr: error: new.yaml is not a recording; manifests are compared with -f new.yaml
+            exit 1
+        "#]],
+    )
+    .await;
+    check(
+        &world,
+        "diff @maps.rec --from 1",
+        expect![[r#"
+            stderr: error: version 1 is before the recording, which is complete from version N on
+            exit 1
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_moment_after_the_end_is_the_end_with_a_warning() {
+    let world = World::new().await;
+    world.write(
+        "sky.yaml",
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: sky}}",
+    );
+    world.run("apply -f @sky.yaml").await;
+    world.run("record cm -n default -o @sky.rec --count 1").await;
+    check(
+        &world,
+        "get cm --recording @sky.rec -o name --at 2999-12-31T00:00:00Z",
+        expect![[r#"
+            configmap/sky
+            stderr: Warning: TIME is after the end of the recording, version N at TIME; this is the end
+        "#]],
+    )
+    .await;
+    check(
+        &world,
+        "get cm --recording @sky.rec -o name --at 999999",
+        expect![[r#"
+            configmap/sky
+            stderr: Warning: version N is after the end of the recording, version N at TIME; this is the end
+        "#]],
+    )
+    .await;
+    for line in [
+        "diff @sky.rec --to 999999",
+        "replay @sky.rec --at 999999 --dry-run",
+    ] {
+        let screen = world.run(line).await;
+        assert!(
+            screen.contains("Warning: version 999999 is after the end"),
+            "{screen}"
+        );
+        assert!(!screen.contains("exit"), "{screen}");
+    }
+}
+
+#[tokio::test]
+async fn a_recording_without_entries_is_named_as_such() {
+    let world = recorded().await;
+    let path = world.directory.path().join("sky.rec");
+    let whole = std::fs::read(&path).unwrap();
+    let is_header = |length: &usize| {
+        std::fs::write(&path, &whole[..*length]).unwrap();
+        watchkeeper_recording::Recording::open(&path).is_ok()
+    };
+    let header = (0..whole.len()).find(is_header).unwrap();
+    assert!(header > 0 && header < whole.len());
+    for line in [
+        "get cm --recording @sky.rec",
+        "get cm --recording @sky.rec --at 100",
+        "get cm --recording @sky.rec --at 2026-01-31T12:00:00Z",
+        "diff @sky.rec",
+        "diff @sky.rec --from 100",
+        "history cm sky --recording @sky.rec",
+        "bisect cm sky --check .data.colour --recording @sky.rec",
+        "replay @sky.rec --listen 127.0.0.1:0 --dry-run",
+    ] {
+        check(
+            &world,
+            line,
+            expect![[r#"
+                stderr: error: recording sky.rec has no entries yet
+                exit 1
+            "#]],
+        )
+        .await;
+    }
+}
+
+#[tokio::test]
 async fn the_event_at_which_a_condition_came_true_is_found() {
     let world = recorded().await;
     check(
@@ -237,6 +360,13 @@ async fn the_event_at_which_a_condition_came_true_is_found() {
         "#]],
     )
     .await;
+    let braces = world
+        .run("bisect cm sky --check {.data.colour}=red --recording @sky.rec")
+        .await;
+    let none = world
+        .run("bisect cm sky --check .data.colour=red --recording @sky.rec")
+        .await;
+    assert_eq!(none, braces, "braces are optional");
     check(
         &world,
         "bisect cm --check {.metadata.labels.seen} --recording @sky.rec",

@@ -75,6 +75,27 @@ fn a_full_disk_ends_the_recording_and_keeps_what_was_flushed() {
 }
 
 #[test]
+fn all_kinds_are_recorded_without_warnings_about_some() {
+    let harbour = Harbour::new();
+    let said = |line: &str| String::from_utf8(harbour.command(line).output().unwrap().stderr).unwrap();
+    let all = said("record -o all.rec --count 1");
+    assert!(
+        all.contains("end with Ctrl-C") && !all.contains("Warning"),
+        "{all}"
+    );
+    let deprecated = said("record endpoints -o endpoints.rec --count 1");
+    assert!(
+        deprecated.contains("Warning: v1 Endpoints is deprecated"),
+        "{deprecated}"
+    );
+    let nowhere = said("record endpoints -o missing/all.rec");
+    assert!(
+        nowhere.contains("error: cannot write recording missing/all.rec"),
+        "{nowhere}"
+    );
+}
+
+#[test]
 fn a_recording_is_stepped_through_with_enter_while_a_client_reads_it() {
     let harbour = Harbour::new();
     harbour.create_config_map("a");
@@ -104,14 +125,14 @@ fn a_recording_is_stepped_through_with_enter_while_a_client_reads_it() {
     assert!(replay.line().starts_with("replaying at https://127.0.0.1:"));
     let list = || harbour.run("get cm -n default -o name --kubeconfig replayed");
     assert_eq!(list(), "configmap/a\n");
-    for (version, expected) in [
-        (b, "configmap/a\nconfigmap/b\n"),
-        (c, "configmap/a\nconfigmap/b\nconfigmap/c\n"),
+    for (name, version, expected) in [
+        ("b", b, "configmap/a\nconfigmap/b\n"),
+        ("c", c, "configmap/a\nconfigmap/b\nconfigmap/c\n"),
     ] {
         replay.type_line("");
         let line = replay.line();
         assert!(
-            line.ends_with(&format!("  version {version}  1 change")),
+            line.ends_with(&format!("  version {version}  configmaps/default/{name}")),
             "{line}"
         );
         assert_eq!(list(), expected);

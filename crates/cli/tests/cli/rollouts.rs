@@ -62,6 +62,9 @@ async fn a_deployment_is_rolled_out_undone_and_restarted() {
 #[tokio::test]
 async fn kinds_without_revisions_have_no_rollout() {
     let world = World::new().await;
+    let screen = world.run("rollout status deployment/nope").await;
+    let missing = "Error from server (NotFound): deployments.apps \"nope\" not found";
+    assert!(screen.contains(missing), "{screen}");
     let screen = world.run("rollout status pod/web").await;
     assert_eq!(
         screen,

@@ -358,3 +358,46 @@ steps: [{zoneOutage: {zone: simulated-a}}]
     assert_eq!(run(directory.path(), &zone).trim(), "simulated-a");
     interrupt(running);
 }
+
+#[test]
+fn a_log_file_that_stays_empty_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let told = |more: &[&str]| {
+        let output = Command::new(PROGRAM)
+            .args(["version", "--client", "--log-file", "log"])
+            .args(more)
+            .current_dir(directory.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let warning = "--log-file and --log-dir have no effect unless --logtostderr=false";
+    let without = told(&[]);
+    assert!(without.trim_end().ends_with(warning), "{without}");
+    assert!(!directory.path().join("log").exists());
+    assert_eq!(told(&["--logtostderr=false"]), "");
+    assert!(directory.path().join("log").exists());
+}
+
+#[test]
+fn the_command_of_the_image_starts_a_cluster() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/Dockerfile");
+    let Ok(text) = std::fs::read_to_string(file) else {
+        // A published crate comes without the image.
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let words = text.lines().find_map(|line| line.strip_prefix("CMD ")).unwrap();
+    let words: Vec<String> = serde_json::from_str(words).unwrap();
+    let data = directory.path().to_str().unwrap();
+    let words = words.iter().map(|word| word.replace("/data", data));
+    let mut command = Command::new(PROGRAM);
+    // A test has no fixed port; an address of the image's own would be a second one, and refused.
+    command.args(words).args(["--listen", "localhost:0"]);
+    let mut running = Running::of(&mut command);
+    let ready = running.line();
+    assert!(ready.starts_with("watchkeeper is ready at https://"), "{ready}");
+    assert!(directory.path().join("kubeconfig").exists());
+    interrupt(running);
+}

@@ -244,6 +244,29 @@ async fn an_object_is_described_with_its_events() {
 }
 
 #[tokio::test]
+async fn the_start_of_a_name_is_enough_to_describe() {
+    let world = World::new().await;
+    for name in ["web-1", "web-2", "other"] {
+        world.run(&format!("create configmap {name}")).await;
+    }
+    let described = async |line: &str| {
+        let screen = world.run(line).await;
+        let names = screen.lines().filter_map(|line| line.strip_prefix("Name:"));
+        (
+            names.map(|name| name.trim().to_owned()).collect::<Vec<_>>(),
+            screen,
+        )
+    };
+    assert_eq!(described("describe cm web").await.0, ["web-1", "web-2"]);
+    assert_eq!(described("describe cm web-2").await.0, ["web-2"]);
+    let (names, screen) = described("describe cm/web").await;
+    assert!(
+        names.is_empty() && screen.contains("configmaps \"web\" not found"),
+        "{screen}"
+    );
+}
+
+#[tokio::test]
 async fn a_secret_is_described_without_what_it_hides() {
     let world = World::new().await;
     world.write(

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// More than any object may have.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// Where the data comes from.
+/// The sources of the data.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Sources {
     /// A key and its value: colour=blue; may be repeated

@@ -14,7 +14,7 @@ use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::selection::select_one;
 
-/// What to create.
+/// The object to create.
 #[derive(Debug, Subcommand)]
 pub(super) enum Generator {
     /// Create a namespace
@@ -71,7 +71,7 @@ pub(super) struct Deployment {
     name: String,
 
     /// The image of its container; may be repeated
-    #[arg(long, required = true)]
+    #[arg(long, required = true, value_delimiter = ',')]
     image: Vec<String>,
 
     /// Number of pods

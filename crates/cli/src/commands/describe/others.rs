@@ -1,4 +1,4 @@
-//! Services, config maps, secrets, namespaces and claims of volumes.
+//! Services, ingresses, config maps, secrets, service accounts, namespaces and claims of volumes.
 
 use serde_json::Value;
 use watchkeeper_meta::ListOptions;
@@ -6,6 +6,7 @@ use watchkeeper_meta::ListOptions;
 use super::list;
 use super::page::{Page, ago, fields, items, joined, pairs, text, text_or};
 use crate::cluster::Cluster;
+use crate::documents::{self, Form};
 use crate::failure::Failure;
 use crate::json_path::plain;
 
@@ -42,7 +43,7 @@ pub(super) async fn service(object: &Value, cluster: &Cluster, page: &mut Page) 
     if !ingress.is_empty() {
         page.field(0, "LoadBalancer Ingress", ingress.join(", "));
     }
-    let slices = endpoint_slices(metadata, cluster).await?;
+    let slices = endpoint_slices(&text(&metadata["name"]), metadata, cluster).await?;
     for port in items(&spec["ports"]) {
         let protocol = text_or(&port["protocol"], "TCP");
         let name = text_or(&port["name"], "<unset>");
@@ -64,12 +65,21 @@ pub(super) async fn service(object: &Value, cluster: &Cluster, page: &mut Page) 
     page.field(0, "Session Affinity", text(&spec["sessionAffinity"]));
     page.field_if(0, "External Traffic Policy", &spec["externalTrafficPolicy"]);
     page.field_if(0, "Internal Traffic Policy", &spec["internalTrafficPolicy"]);
+    page.field_if(0, "HealthCheck NodePort", &spec["healthCheckNodePort"]);
+    if !items(&spec["loadBalancerSourceRanges"]).is_empty() {
+        page.field(
+            0,
+            "LoadBalancer Source Ranges",
+            texts("loadBalancerSourceRanges", ""),
+        );
+    }
     Ok(())
 }
 
-async fn endpoint_slices(metadata: &Value, cluster: &Cluster) -> Result<Vec<Value>, Failure> {
+/// The slices of a service in the namespace of an object.
+async fn endpoint_slices(service: &str, metadata: &Value, cluster: &Cluster) -> Result<Vec<Value>, Failure> {
     let options = ListOptions {
-        label_selector: format!("kubernetes.io/service-name={}", text(&metadata["name"]))
+        label_selector: format!("kubernetes.io/service-name={service}")
             .parse()
             .map_err(Failure::text)?,
         ..Default::default()
@@ -87,6 +97,9 @@ async fn endpoint_slices(metadata: &Value, cluster: &Cluster) -> Result<Vec<Valu
 
 /// At most three, as in kubectl.
 fn endpoints(port: &Value, slices: &[Value]) -> String {
+    if slices.is_empty() {
+        return "<none>".to_owned();
+    }
     let mut found = Vec::new();
     for slice in slices {
         let ports = items(&slice["ports"]).iter();
@@ -105,6 +118,116 @@ fn endpoints(port: &Value, slices: &[Value]) -> String {
     };
     found.truncate(3);
     format!("{}{more}", found.join(","))
+}
+
+/// An ingress, with the endpoints of its backends.
+pub(super) async fn ingress(object: &Value, cluster: &Cluster, page: &mut Page) -> Result<(), Failure> {
+    let (metadata, spec) = (&object["metadata"], &object["spec"]);
+    page.field(0, "Name", text(&metadata["name"]));
+    page.labels(0, "Labels", &metadata["labels"]);
+    page.field(0, "Namespace", text(&metadata["namespace"]));
+    let points = items(&object["status"]["loadBalancer"]["ingress"]).iter();
+    let addresses: Vec<_> = points
+        .map(|point| text_or(&point["ip"], &text(&point["hostname"])))
+        .collect();
+    page.field(0, "Address", addresses.join(","));
+    page.field(0, "Ingress Class", text_or(&spec["ingressClassName"], "<none>"));
+    let default = match &spec["defaultBackend"] {
+        Value::Null => "<default>".to_owned(),
+        default => backend(default, metadata, cluster).await?,
+    };
+    page.field(0, "Default backend", &default);
+    if !items(&spec["tls"]).is_empty() {
+        page.line(0, "TLS:");
+    }
+    for tls in items(&spec["tls"]) {
+        let hosts: Vec<_> = items(&tls["hosts"]).iter().map(plain).collect();
+        let hosts = hosts.join(",");
+        match text(&tls["secretName"]) {
+            secret if secret.is_empty() => page.line(1, format!("SNI routes {hosts}")),
+            secret => page.line(1, format!("{secret} terminates {hosts}")),
+        }
+    }
+    page.line(0, "Rules:");
+    // kubectl leaves room for a short name of a host.
+    page.line(1, "Host      \tPath\tBackends");
+    page.line(1, "----\t----\t--------");
+    let rules = items(&spec["rules"]).iter();
+    let rules: Vec<_> = rules.filter(|rule| !rule["http"].is_null()).collect();
+    if rules.is_empty() {
+        page.line(1, format!("*\t*\t{default}"));
+    }
+    for rule in rules {
+        page.line(1, format!("{}\t", text_or(&rule["host"], "*")));
+        for path in items(&rule["http"]["paths"]) {
+            let backend = backend(&path["backend"], metadata, cluster).await?;
+            page.line(2, format!("\t{} \t{backend}", text(&path["path"])));
+        }
+    }
+    page.annotations(0, &metadata["annotations"]);
+    Ok(())
+}
+
+/// `web:80` and the endpoints of that port, or the resource.
+async fn backend(backend: &Value, metadata: &Value, cluster: &Cluster) -> Result<String, Failure> {
+    let (service, resource) = (&backend["service"], &backend["resource"]);
+    if service.is_null() {
+        let part = |field: &str| text(&resource[field]);
+        let (group, kind, name) = (part("apiGroup"), part("kind"), part("name"));
+        return Ok(format!("APIGroup: {group}, Kind: {kind}, Name: {name}"));
+    }
+    let name = text(&service["name"]);
+    let port = text_or(&service["port"]["name"], &text(&service["port"]["number"]));
+    let api = cluster.objects(&cluster.resource("services").await?.resource, false);
+    let api = api.namespace(text(&metadata["namespace"]));
+    let found = match documents::object(&api, Form::JSON, &name).await {
+        Ok(found) => found,
+        Err(failure) if failure.is_not_found() => {
+            return Ok(format!("{name}:{port} (<error: services {name:?} not found>)"));
+        }
+        Err(failure) => return Err(failure),
+    };
+    let mut ports = items(&found["spec"]["ports"]).iter();
+    let wanted = ports.find(|one| text(&one["name"]) == port || text(&one["port"]) == port);
+    let slices = endpoint_slices(&name, metadata, cluster).await?;
+    let endpoints = wanted.map(|port| endpoints(port, &slices)).unwrap_or_default();
+    Ok(format!("{name}:{port} ({endpoints})"))
+}
+
+/// A service account, with the secrets it names and its tokens.
+pub(super) async fn service_account(object: &Value, cluster: &Cluster, page: &mut Page) {
+    let metadata = &object["metadata"];
+    head(metadata, page);
+    let namespace = text(&metadata["namespace"]);
+    // Who may not read secrets sees their names.
+    let secrets = list(cluster, "", "secrets", &namespace, &ListOptions::default())
+        .await
+        .ok();
+    let is_there = |name: &str| {
+        secrets
+            .as_ref()
+            .is_none_or(|secrets| secrets.iter().any(|secret| secret["metadata"]["name"] == name))
+    };
+    let names = |list: &Value| -> Vec<String> {
+        let names = items(list).iter().map(|one| text(&one["name"]));
+        names
+            .map(|name| match is_there(&name) {
+                true => name,
+                false => format!("{name} (not found)"),
+            })
+            .collect()
+    };
+    page.lines(0, "Image pull secrets", &names(&object["imagePullSecrets"]));
+    page.lines(0, "Mountable secrets", &names(&object["secrets"]));
+    let is_token = |secret: &&Value| {
+        let marks = &secret["metadata"]["annotations"];
+        secret["type"] == "kubernetes.io/service-account-token"
+            && marks["kubernetes.io/service-account.name"] == metadata["name"]
+            && marks["kubernetes.io/service-account.uid"] == metadata["uid"]
+    };
+    let tokens = secrets.iter().flatten().filter(is_token);
+    let tokens: Vec<_> = tokens.map(|secret| text(&secret["metadata"]["name"])).collect();
+    page.lines(0, "Tokens", &tokens);
 }
 
 /// A config map, with its texts.

@@ -157,7 +157,7 @@ pub(super) fn moment(value: &Value) -> String {
     strtime::format("%a, %d %b %Y %H:%M:%S +0000", time).unwrap_or_else(|_| time.to_string())
 }
 
-/// How long ago that was.
+/// The age of a time.
 pub(super) fn ago(value: &Value) -> String {
     age::since(time(value), age::now())
 }

@@ -1,9 +1,14 @@
 //! Pods and templates of pods.
 
+mod variables;
+mod volumes;
+
 use serde_json::Value;
 
-use super::page::{Page, capital, fields, items, moment, text, text_or};
-use crate::json_path::{Path, plain};
+use super::page::{Page, capital, fields, items, moment, selector, text, text_or};
+use crate::json_path::plain;
+use variables::environment;
+use volumes::volumes;
 
 /// A pod.
 pub(super) fn describe(pod: &Value, page: &mut Page) {
@@ -24,6 +29,7 @@ pub(super) fn describe(pod: &Value, page: &mut Page) {
     page.labels(0, "Labels", &metadata["labels"]);
     page.annotations(0, &metadata["annotations"]);
     phase(pod, page);
+    seccomp(&spec["securityContext"], 0, page);
     page.field(0, "IP", text(&status["podIP"]));
     match items(&status["podIPs"]) {
         [] => page.field(0, "IPs", "<none>"),
@@ -40,6 +46,7 @@ pub(super) fn describe(pod: &Value, page: &mut Page) {
         containers("Init Containers", &spec["initContainers"], pod, page);
     }
     containers("Containers", &spec["containers"], pod, page);
+    readiness_gates(pod, page);
     if !items(&status["conditions"]).is_empty() {
         page.line(0, "Conditions:");
         page.line(1, "Type\tStatus");
@@ -53,6 +60,29 @@ pub(super) fn describe(pod: &Value, page: &mut Page) {
     volumes(&spec["volumes"], "", page);
     page.field_if(0, "QoS Class", &status["qosClass"]);
     placement(spec, 0, page);
+    spread(spec, 0, page);
+}
+
+fn readiness_gates(pod: &Value, page: &mut Page) {
+    let gates = items(&pod["spec"]["readinessGates"]);
+    if gates.is_empty() {
+        return;
+    }
+    page.line(0, "Readiness Gates:");
+    page.line(1, "Type\tStatus");
+    for gate in gates {
+        let mut conditions = items(&pod["status"]["conditions"]).iter();
+        let reported = conditions.find(|condition| condition["type"] == gate["conditionType"]);
+        let status = reported.map_or("<none>".to_owned(), |condition| text(&condition["status"]));
+        page.line(1, format!("{} \t{status} ", text(&gate["conditionType"])));
+    }
+}
+
+/// The seccomp profile of a security context, if it names one.
+fn seccomp(context: &Value, level: usize, page: &mut Page) {
+    let profile = &context["seccompProfile"];
+    page.field_if(level, "SeccompProfile", &profile["type"]);
+    page.field_if(level, "LocalhostProfile", &profile["localhostProfile"]);
 }
 
 fn phase(pod: &Value, page: &mut Page) {
@@ -88,14 +118,39 @@ pub(super) fn template(template: &Value, page: &mut Page) {
     }
     containers("Containers", &spec["containers"], &Value::Null, page);
     volumes(&spec["volumes"], "  ", page);
+    spread(spec, 1, page);
     page.field_if(1, "Priority Class Name", &spec["priorityClassName"]);
     placement(spec, 1, page);
 }
 
 fn placement(spec: &Value, level: usize, page: &mut Page) {
     page.labels(level, "Node-Selectors", &spec["nodeSelector"]);
-    let tolerations: Vec<_> = items(&spec["tolerations"]).iter().map(toleration).collect();
+    let mut tolerations: Vec<_> = items(&spec["tolerations"]).iter().collect();
+    tolerations.sort_by_key(|toleration| text(&toleration["key"]));
+    let tolerations: Vec<_> = tolerations.into_iter().map(toleration).collect();
     page.lines(level, "Tolerations", &tolerations);
+}
+
+fn spread(spec: &Value, level: usize, page: &mut Page) {
+    let mut constraints: Vec<_> = items(&spec["topologySpreadConstraints"]).iter().collect();
+    if constraints.is_empty() {
+        return;
+    }
+    constraints.sort_by_key(|constraint| text(&constraint["topologyKey"]));
+    let line = |constraint: &&Value| {
+        let of = match &constraint["labelSelector"] {
+            Value::Null => String::new(),
+            labels => format!(" for selector {}", selector(labels)),
+        };
+        format!(
+            "{}:{} when max skew {} is exceeded{of}",
+            text(&constraint["topologyKey"]),
+            text(&constraint["whenUnsatisfiable"]),
+            text(&constraint["maxSkew"])
+        )
+    };
+    let constraints: Vec<_> = constraints.iter().map(line).collect();
+    page.lines(level, "Topology Spread Constraints", &constraints);
 }
 
 fn toleration(toleration: &Value) -> String {
@@ -134,6 +189,7 @@ fn containers(title: &str, containers: &Value, pod: &Value, page: &mut Page) {
             .copied();
         page.line(1, format!("{indent}{}:", text(&container["name"])));
         image(container, status, page);
+        seccomp(&container["securityContext"], 2, page);
         for (title, field) in [("Command", "command"), ("Args", "args")] {
             if !items(&container[field]).is_empty() {
                 page.line(2, format!("{title}:"));
@@ -163,6 +219,13 @@ fn containers(title: &str, containers: &Value, pod: &Value, page: &mut Page) {
         }
         environment(container, pod, page);
         mounts(container, page);
+        let device =
+            |device: &Value| format!("{} from {}", text(&device["devicePath"]), text(&device["name"]));
+        let devices = items(&container["volumeDevices"]);
+        if !devices.is_empty() {
+            page.line(2, "Devices:");
+            devices.iter().for_each(|one| page.line(3, device(one)));
+        }
     }
 }
 
@@ -242,7 +305,8 @@ fn probe(probe: &Value) -> String {
     if !http.is_null() {
         let scheme = text_or(&http["scheme"], "HTTP").to_lowercase();
         let (host, port, path) = (text(&http["host"]), text(&http["port"]), text(&http["path"]));
-        return format!("http-get {scheme}://{host}:{port}{path} {times}");
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        return format!("http-get {scheme}://{host}:{port}{slash}{path} {times}");
     }
     if !tcp.is_null() {
         return format!("tcp-socket {}:{} {times}", text(&tcp["host"]), text(&tcp["port"]));
@@ -256,63 +320,6 @@ fn probe(probe: &Value) -> String {
     }
     let words: Vec<_> = items(&exec["command"]).iter().map(plain).collect();
     format!("exec [{}] {times}", words.join(" "))
-}
-
-fn environment(container: &Value, pod: &Value, page: &mut Page) {
-    if !items(&container["envFrom"]).is_empty() {
-        page.line(2, "Environment Variables from:");
-    }
-    for source in items(&container["envFrom"]) {
-        for (kind, field) in [("ConfigMap", "configMapRef"), ("Secret", "secretRef")] {
-            let from = &source[field];
-            if !from.is_null() {
-                let optional = from["optional"].as_bool().unwrap_or_default();
-                page.line(
-                    3,
-                    format!("{}\t{kind}\tOptional: {optional}", text(&from["name"])),
-                );
-            }
-        }
-    }
-    match items(&container["env"]) {
-        [] => page.field(2, "Environment", "<none>"),
-        variables => {
-            page.line(2, "Environment:");
-            variables
-                .iter()
-                .for_each(|variable| page.line(3, self::variable(variable, pod)));
-        }
-    }
-}
-
-fn variable(variable: &Value, pod: &Value) -> String {
-    let (name, from) = (text(&variable["name"]), &variable["valueFrom"]);
-    let key = |from: &Value, what: &str| {
-        let optional = from["optional"].as_bool().unwrap_or_default();
-        let (key, owner) = (text(&from["key"]), text(&from["name"]));
-        format!("{name}:\t<set to the key '{key}' {what} '{owner}'>\tOptional: {optional}")
-    };
-    let (field, resource) = (&from["fieldRef"], &from["resourceFieldRef"]);
-    if !from["secretKeyRef"].is_null() {
-        key(&from["secretKeyRef"], "in secret")
-    } else if !from["configMapKeyRef"].is_null() {
-        key(&from["configMapKeyRef"], "of config map")
-    } else if !field.is_null() {
-        let path = text(&field["fieldPath"]);
-        let version = text_or(&field["apiVersion"], "v1");
-        format!("{name}:\t{} ({version}:{path})", value_at(pod, &path))
-    } else if !resource.is_null() {
-        format!("{name}:\t ({})", text(&resource["resource"]))
-    } else {
-        format!("{name}:\t{}", text(&variable["value"]))
-    }
-}
-
-/// The field of a pod that a variable names; nothing in a template.
-fn value_at(pod: &Value, path: &str) -> String {
-    let path = Path::parse(path).unwrap_or_default();
-    let found = path.find(pod).first().map(|value| text(value));
-    found.unwrap_or_default()
 }
 
 fn mounts(container: &Value, page: &mut Page) {
@@ -336,89 +343,5 @@ fn mounts(container: &Value, page: &mut Page) {
                 text(&mount["name"])
             ),
         );
-    }
-}
-
-fn volumes(volumes: &Value, space: &str, page: &mut Page) {
-    if items(volumes).is_empty() {
-        return page.line(0, format!("{space}Volumes:\t<none>"));
-    }
-    page.line(0, format!("{space}Volumes:"));
-    let indent = if space.is_empty() { "" } else { " " };
-    for volume in items(volumes) {
-        page.line(1, format!("{indent}{}:", text(&volume["name"])));
-        let source = fields(volume).find(|(key, _)| *key != "name");
-        if let Some((kind, source)) = source {
-            self::volume(kind, source, page);
-        }
-    }
-}
-
-fn volume(kind: &str, source: &Value, page: &mut Page) {
-    let optional = || text_or(&source["optional"], "false");
-    match kind {
-        "emptyDir" => {
-            page.field(
-                2,
-                "Type",
-                "EmptyDir (a temporary directory that shares a pod's lifetime)",
-            );
-            page.field(2, "Medium", text(&source["medium"]));
-            page.field(2, "SizeLimit", text_or(&source["sizeLimit"], "<unset>"));
-        }
-        "hostPath" => {
-            page.field(2, "Type", "HostPath (bare host directory volume)");
-            page.field(2, "Path", text(&source["path"]));
-            page.field(2, "HostPathType", text(&source["type"]));
-        }
-        "secret" => {
-            page.field(2, "Type", "Secret (a volume populated by a Secret)");
-            page.field(2, "SecretName", text(&source["secretName"]));
-            page.field(2, "Optional", optional());
-        }
-        "configMap" => {
-            page.field(2, "Type", "ConfigMap (a volume populated by a ConfigMap)");
-            page.field(2, "Name", text(&source["name"]));
-            page.field(2, "Optional", optional());
-        }
-        "persistentVolumeClaim" => {
-            let what = "PersistentVolumeClaim (a reference to a PersistentVolumeClaim in the same namespace)";
-            page.field(2, "Type", what);
-            page.field(2, "ClaimName", text(&source["claimName"]));
-            page.field(2, "ReadOnly", text_or(&source["readOnly"], "false"));
-        }
-        "projected" => projected(source, page),
-        "downwardAPI" => page.field(
-            2,
-            "Type",
-            "DownwardAPI (a volume populated by information about the pod)",
-        ),
-        kind => page.field(2, "Type", kind),
-    }
-}
-
-fn projected(source: &Value, page: &mut Page) {
-    page.field(
-        2,
-        "Type",
-        "Projected (a volume that contains injected data from multiple sources)",
-    );
-    for source in items(&source["sources"]) {
-        let (token, map, secret) = (
-            &source["serviceAccountToken"],
-            &source["configMap"],
-            &source["secret"],
-        );
-        if !secret.is_null() {
-            page.field(2, "SecretName", text(&secret["name"]));
-            page.field(2, "SecretOptionalName", text_or(&secret["optional"], "<nil>"));
-        } else if !map.is_null() {
-            page.field(2, "ConfigMapName", text(&map["name"]));
-            page.field(2, "ConfigMapOptional", text_or(&map["optional"], "<nil>"));
-        } else if !token.is_null() {
-            page.field(2, "TokenExpirationSeconds", text(&token["expirationSeconds"]));
-        } else if !source["downwardAPI"].is_null() {
-            page.field(2, "DownwardAPI", "true");
-        }
     }
 }

@@ -1,9 +1,9 @@
-//! Deployments, replica sets and jobs.
+//! Deployments, replica sets, stateful sets, daemon sets, jobs and cron jobs.
 
 use serde_json::Value;
 use watchkeeper_meta::ListOptions;
 
-use super::page::{Page, items, moment, selector, text, text_or, time};
+use super::page::{Page, capital, items, joined, moment, pairs, selector, text, text_or, time};
 use super::{controlled_by, list, pod};
 use crate::cluster::Cluster;
 use crate::failure::Failure;
@@ -97,8 +97,20 @@ pub(super) async fn replica_set(object: &Value, cluster: &Cluster, page: &mut Pa
     controlled_by(metadata, page);
     let (current, desired) = (text_or(&status["replicas"], "0"), text_or(&spec["replicas"], "0"));
     page.field(0, "Replicas", format!("{current} current / {desired} desired"));
+    let phases = phases(object, cluster).await?;
+    page.field(0, "Pods Status", phases);
+    pod::template(&spec["template"], page);
+    conditions(status, page);
+    Ok(())
+}
+
+/// How many of a workload's own pods are in which phase.
+async fn phases(object: &Value, cluster: &Cluster) -> Result<String, Failure> {
+    let metadata = &object["metadata"];
     let options = ListOptions {
-        label_selector: selector(&spec["selector"]).parse().map_err(Failure::text)?,
+        label_selector: selector(&object["spec"]["selector"])
+            .parse()
+            .map_err(Failure::text)?,
         ..Default::default()
     };
     let pods = list(cluster, "", "pods", &text(&metadata["namespace"]), &options).await?;
@@ -111,20 +123,137 @@ pub(super) async fn replica_set(object: &Value, cluster: &Cluster, page: &mut Pa
         })
         .collect();
     let count = |phase: &str| own.iter().filter(|pod| pod["status"]["phase"] == phase).count();
+    Ok(format!(
+        "{} Running / {} Waiting / {} Succeeded / {} Failed",
+        count("Running"),
+        count("Pending"),
+        count("Succeeded"),
+        count("Failed")
+    ))
+}
+
+/// A stateful set, with the claims of its pods.
+pub(super) async fn stateful_set(object: &Value, cluster: &Cluster, page: &mut Page) -> Result<(), Failure> {
+    let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
+    page.field(0, "Name", text(&metadata["name"]));
+    page.field(0, "Namespace", text(&metadata["namespace"]));
+    page.field(0, "CreationTimestamp", moment(&metadata["creationTimestamp"]));
+    page.field(0, "Selector", selector(&spec["selector"]));
+    page.labels(0, "Labels", &metadata["labels"]);
+    page.annotations(0, &metadata["annotations"]);
+    let (desired, total) = (text_or(&spec["replicas"], "0"), text_or(&status["replicas"], "0"));
+    page.field(0, "Replicas", format!("{desired} desired | {total} total"));
+    page.field(0, "Update Strategy", text(&spec["updateStrategy"]["type"]));
+    let rolling = &spec["updateStrategy"]["rollingUpdate"];
+    if !rolling["partition"].is_null() {
+        page.field(1, "Partition", text(&rolling["partition"]));
+        page.field_if(1, "MaxUnavailable", &rolling["maxUnavailable"]);
+    }
+    page.field(0, "Pods Status", phases(object, cluster).await?);
+    pod::template(&spec["template"], page);
+    claims(&spec["volumeClaimTemplates"], page);
+    Ok(())
+}
+
+fn claims(templates: &Value, page: &mut Page) {
+    let templates = items(templates);
+    if templates.is_empty() {
+        return page.field(0, "Volume Claims", "<none>");
+    }
+    page.line(0, "Volume Claims:");
+    for template in templates {
+        let (metadata, spec) = (&template["metadata"], &template["spec"]);
+        page.field(1, "Name", text(&metadata["name"]));
+        page.field(1, "StorageClass", text(&spec["storageClassName"]));
+        page.labels(1, "Labels", &metadata["labels"]);
+        page.annotations(1, &metadata["annotations"]);
+        let capacity = text_or(&spec["resources"]["requests"]["storage"], "<default>");
+        page.field(1, "Capacity", capacity);
+        let modes: Vec<_> = items(&spec["accessModes"]).iter().map(text).collect();
+        page.field(1, "Access Modes", format!("[{}]", modes.join(" ")));
+    }
+}
+
+/// A daemon set, with the counts of its nodes.
+pub(super) async fn daemon_set(object: &Value, cluster: &Cluster, page: &mut Page) -> Result<(), Failure> {
+    let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
+    page.field(0, "Name", text(&metadata["name"]));
+    page.field(0, "Selector", selector(&spec["selector"]));
+    let nodes = pairs(&spec["template"]["spec"]["nodeSelector"], "=");
+    page.field(0, "Node-Selector", joined(&nodes, "<none>"));
+    page.labels(0, "Labels", &metadata["labels"]);
+    page.annotations(0, &metadata["annotations"]);
+    for (title, field) in [
+        ("Desired Number of Nodes Scheduled", "desiredNumberScheduled"),
+        ("Current Number of Nodes Scheduled", "currentNumberScheduled"),
+        (
+            "Number of Nodes Scheduled with Up-to-date Pods",
+            "updatedNumberScheduled",
+        ),
+        ("Number of Nodes Scheduled with Available Pods", "numberAvailable"),
+        ("Number of Nodes Misscheduled", "numberMisscheduled"),
+    ] {
+        page.line(0, format!("{title}: {}", text_or(&status[field], "0")));
+    }
+    page.field(0, "Pods Status", phases(object, cluster).await?);
+    pod::template(&spec["template"], page);
+    Ok(())
+}
+
+/// A cron job, with the template of its jobs.
+pub(super) fn cron_job(object: &Value, page: &mut Page) {
+    let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
+    page.field(0, "Name", text(&metadata["name"]));
+    page.field(0, "Namespace", text(&metadata["namespace"]));
+    page.labels(0, "Labels", &metadata["labels"]);
+    page.annotations(0, &metadata["annotations"]);
+    page.field(0, "Schedule", text(&spec["schedule"]));
+    page.field_if(0, "Time Zone", &spec["timeZone"]);
+    page.field(0, "Concurrency Policy", text(&spec["concurrencyPolicy"]));
+    page.field(0, "Suspend", capital(&spec["suspend"]));
+    let or_unset = |value: &Value| text_or(value, "<unset>");
     page.field(
         0,
-        "Pods Status",
-        format!(
-            "{} Running / {} Waiting / {} Succeeded / {} Failed",
-            count("Running"),
-            count("Pending"),
-            count("Succeeded"),
-            count("Failed")
-        ),
+        "Successful Job History Limit",
+        or_unset(&spec["successfulJobsHistoryLimit"]),
     );
-    pod::template(&spec["template"], page);
-    conditions(status, page);
-    Ok(())
+    page.field(
+        0,
+        "Failed Job History Limit",
+        or_unset(&spec["failedJobsHistoryLimit"]),
+    );
+    let deadline = match &spec["startingDeadlineSeconds"] {
+        Value::Null => "<unset>".to_owned(),
+        seconds => format!("{seconds}s"),
+    };
+    page.field(0, "Starting Deadline Seconds", deadline);
+    let job = &spec["jobTemplate"]["spec"];
+    let labels = match &job["selector"] {
+        Value::Null => "<unset>".to_owned(),
+        labels => selector(labels),
+    };
+    page.field(0, "Selector", labels);
+    page.field(0, "Parallelism", or_unset(&job["parallelism"]));
+    page.field(0, "Completions", or_unset(&job["completions"]));
+    if !job["activeDeadlineSeconds"].is_null() {
+        page.field(
+            0,
+            "Active Deadline Seconds",
+            format!("{}s", job["activeDeadlineSeconds"]),
+        );
+    }
+    pod::template(&job["template"], page);
+    page.field(0, "Last Schedule Time", moment(&status["lastScheduleTime"]));
+    let active: Vec<_> = items(&status["active"])
+        .iter()
+        .map(|job| text(&job["name"]))
+        .collect();
+    let active = if active.is_empty() {
+        "<none>".to_owned()
+    } else {
+        active.join(", ")
+    };
+    page.field(0, "Active Jobs", active);
 }
 
 /// A job.

@@ -70,7 +70,8 @@ pub(super) async fn undo(
         })?,
         number => revision(&revisions, number, workload)?,
     };
-    if owned::without_hash(&object["spec"]["template"]) == target.template {
+    let template = owned::without_hash(&target.template);
+    if owned::without_hash(&object["spec"]["template"]) == template {
         let done = format!(
             "skipped rollback (current template already matches revision {})",
             target.number
@@ -86,7 +87,7 @@ pub(super) async fn undo(
         }
         None => {
             // Replaced as a whole: a merge would keep what the newer template has added.
-            let patch = json!([{"op": "replace", "path": "/spec/template", "value": target.template}]);
+            let patch = json!([{"op": "replace", "path": "/spec/template", "value": template}]);
             workload
                 .api
                 .patch(&workload.name, PatchKind::Json, &patch)
@@ -123,7 +124,7 @@ async fn revisions(workload: &Workload, object: &Value, cluster: &Cluster) -> Re
             found.push(Revision {
                 number: number.and_then(|number| number.parse().ok()).unwrap_or_default(),
                 cause: cause(&set),
-                template: owned::without_hash(&set["spec"]["template"]),
+                template: set["spec"]["template"].clone(),
                 patch: None,
             });
         }

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::session::Session;
 use crate::waiting::until;
 
-/// How far a rollout is.
+/// The progress of a rollout.
 #[derive(Debug, PartialEq)]
 enum Progress {
     Waiting(String),
@@ -24,11 +24,13 @@ pub(super) async fn show(
     timeout: Duration,
     session: &mut Session,
 ) -> Result<(), Failure> {
+    // An object that does not exist is the server's error, as in kubectl.
+    workload.api.get(&workload.name).await?;
     let mut before = String::new();
     let waiting = until(&workload.api, &workload.name, |object| {
         let Some(object) = object else {
             let plural = workload.api.resource().group_resource();
-            return Err(Failure::text(format!("{plural} {:?} not found", workload.name)));
+            return Err(Failure::text(format!("{plural} {:?} was deleted", workload.name)));
         };
         let (text, finished) = match progress(workload.kind, &workload.name, object)? {
             Progress::Waiting(text) => (text, !watch),

@@ -30,7 +30,7 @@ impl Diffs {
         }
     }
 
-    /// What an event changed; `None` if it is about the stream.
+    /// The changed fields of an event; `None` if it is about the stream.
     pub(super) fn update(
         &mut self,
         event: &FollowEvent,
