@@ -1,5 +1,7 @@
 //! A test cluster.
 
+use std::sync::Arc;
+
 use std::path::PathBuf;
 
 use futures_util::future::BoxFuture;
@@ -7,7 +9,7 @@ use watchkeeper_client::config::{Credentials, Impersonate};
 use watchkeeper_client::{Client, ClientOptions, Config, ConfigError, InProcess, ManifestError, Secret};
 use watchkeeper_meta::{Status, Time};
 use watchkeeper_server::{Faults, FeatureGates, Handle, Server, StartError, Writes};
-use watchkeeper_simulator::{Simulator, SimulatorOptions};
+use watchkeeper_simulator::{SigningAuthority, Simulator, SimulatorOptions};
 
 use crate::snapshot::Snapshot;
 
@@ -276,6 +278,13 @@ fn connect(server: &Handle, impersonate: Impersonate, options: ClientOptions) ->
     config.credentials = Credentials::Token(Secret::new(server.admin_token().reveal()));
     config.impersonate = impersonate;
     Client::in_process_as(pipes, &config, options)
+}
+
+/// The authority of a server's client certificates, for a simulator that signs in its name; `None` without a port.
+pub fn signing_authority_of(server: &Handle) -> Option<Arc<SigningAuthority>> {
+    let authority = SigningAuthority::from_pem(&server.signing_authority_pem()?);
+    // The server has made it.
+    authority.ok().map(Arc::new)
 }
 
 /// Client options without a rate limit: tests do not overload a server in the same process.

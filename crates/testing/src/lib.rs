@@ -58,12 +58,7 @@ pub mod snapshot;
 pub mod time;
 pub mod webhook;
 
-pub use cluster::{TestCluster, TestClusterError, TestOptions, client_of, unlimited};
+pub use cluster::{TestCluster, TestClusterError, TestOptions, client_of, signing_authority_of, unlimited};
 pub use sandbox::{Sandbox, SandboxError};
 pub use simulation::Simulation;
 pub use snapshot::{Past, Snapshot};
-
-/// Runs the programs of the guide as tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/testing-controllers.md")]
-struct Guide;

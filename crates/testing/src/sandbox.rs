@@ -30,7 +30,7 @@ use watchkeeper_meta::{Resource, Scope};
 use watchkeeper_server::{Handle, Server, StartError};
 use watchkeeper_simulator::{Simulator, SimulatorOptions};
 
-use crate::{client_of, unlimited};
+use crate::{client_of, signing_authority_of, unlimited};
 
 /// The time controllers may take to prepare a new namespace.
 const NAMESPACE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -173,6 +173,7 @@ async fn start_cluster() -> Result<(Handle, Simulator), SandboxError> {
     let server = Server::builder().in_memory().listen(any_port).start().await?;
     let options = SimulatorOptions {
         root_ca: server.authority_pem(),
+        signing_authority: signing_authority_of(&server),
         ..Default::default()
     };
     let simulator = Simulator::start(client_of(&server, unlimited())?, options);

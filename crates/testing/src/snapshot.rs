@@ -148,7 +148,7 @@ fn dump(objects: &[KeyValue], bare: &Snapshot) -> String {
         before.is_some_and(|before| before.value == found.value)
     };
     let objects = objects.iter().filter(|found| !is_bare(found));
-    let objects = objects.filter_map(|found| StoredObject::read_any(&found.value));
+    let objects = objects.filter_map(|found| StoredObject::read_any(&found.value.bytes()));
     let mut objects: Vec<_> = objects.map(as_manifest).collect();
     objects.sort_by_key(|object| rank(object["kind"].as_str().unwrap_or_default()));
     yaml::documents_to_string(&objects)
@@ -156,7 +156,7 @@ fn dump(objects: &[KeyValue], bare: &Snapshot) -> String {
 
 /// A stored object with its version.
 pub(crate) fn versioned(found: &KeyValue) -> Option<Value> {
-    let mut object = StoredObject::read_any(&found.value)?;
+    let mut object = StoredObject::read_any(&found.value.bytes())?;
     object["metadata"]["resourceVersion"] = found.mod_revision.to_string().into();
     Some(object)
 }

@@ -179,7 +179,7 @@ impl Chart {
         out
     }
 
-    /// Where bars begin; their names stand before.
+    /// The x position of the bars, right of their names.
     fn left(&self) -> f64 {
         let bars = self.groups.iter().flat_map(|group| &group.bars);
         let longest = bars.map(|bar| bar.name.chars().count()).max().unwrap_or(0);

@@ -61,9 +61,7 @@ fn site(name: &str, domain: &str) -> Website {
 async fn start() -> TestCluster {
     let cluster = TestCluster::start().await.unwrap();
     let definitions = [serde_json::to_value(Website::crd()).unwrap(), Page::crd()];
-    install_crds(cluster.client(), &definitions, &Default::default())
-        .await
-        .unwrap();
+    install_crds(cluster.client(), &definitions).await.unwrap();
     cluster
 }
 

@@ -50,7 +50,7 @@ const RESTART: Duration = Duration::from_secs(10);
 const STALE_FOR: Duration = Duration::from_secs(10);
 
 /// More writes than this in one run count as endless.
-const MAX_WRITES: u64 = 10_000;
+const MAX_WRITES: u64 = 5_000;
 
 /// The request limit per virtual second. A user who exceeds it is in a hot loop.
 const MAX_REQUESTS_PER_SECOND: u32 = 10_000;

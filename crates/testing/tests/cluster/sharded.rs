@@ -21,7 +21,7 @@ const OBJECTS: usize = 60;
 /// The feature gate of KEP-5866.
 const SHARDED_WATCHES: &str = "ShardedListAndWatch=true";
 
-/// Who has reconciled what.
+/// The reconciles, by replica.
 type Log = Arc<Mutex<Vec<(String, String)>>>;
 
 struct Replica {
@@ -243,4 +243,30 @@ async fn sent_events(cluster: &TestCluster) -> usize {
     of_maps
         .filter_map(|line| line.rsplit_once(' ')?.1.parse::<usize>().ok())
         .sum()
+}
+
+#[tokio::test]
+async fn a_fork_has_the_feature_gates_of_its_origin() {
+    let half = watchkeeper_meta::ShardSelector::part(watchkeeper_meta::ShardField::Uid, 0, 2).unwrap();
+    let half = half.to_string();
+    let query = half.replace(' ', "%20").replace('|', "%7C");
+    let path = format!("/api/v1/namespaces/default/configmaps?shardSelector={query}");
+    for (gates, told) in [(SHARDED_WATCHES, Some(half.as_str())), ("", None)] {
+        let cluster = full(gates).await;
+        // A fork of a fork, too.
+        let fork = cluster.fork().await.unwrap();
+        let later = fork.fork().await.unwrap();
+        for cluster in [&cluster, &fork, &later] {
+            let list = cluster.client().get_raw(&path, 10 << 20).await.unwrap();
+            let list: serde_json::Value = serde_json::from_slice(&list).unwrap();
+            assert_eq!(
+                list["metadata"]["shardInfo"]["selector"].as_str(),
+                told,
+                "{gates}"
+            );
+        }
+        for cluster in [later, fork, cluster] {
+            cluster.stop().await;
+        }
+    }
 }

@@ -84,6 +84,7 @@ fn a_finalizer_removed_too_early_is_found() {
     let simulation = simulation(|client, task| reconcile(client, task, true).boxed());
     finds(
         &simulation,
+        145,
         "eventually \"no bucket is left over\"",
         "buckets at write ",
     );

@@ -44,7 +44,12 @@ async fn careful(client: Client, task: Value) -> Result<(), Error> {
 #[test]
 fn a_crash_between_two_writes_is_found() {
     let simulation = simulation(|client, task| careless(client, task).boxed());
-    let found = finds(&simulation, "eventually \"every task has its pod\"", "starter at");
+    let found = finds(
+        &simulation,
+        18,
+        "eventually \"every task has its pod\"",
+        "starter at",
+    );
     assert!(found.to_string().contains("starter#1"), "{found}");
     // Whatever was found first: a crash between the two writes for the remaining task also reproduces it.
     let crash = "1: crash starter at write 5 for 0s".parse().unwrap();

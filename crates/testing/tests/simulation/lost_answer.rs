@@ -51,6 +51,7 @@ fn a_pod_created_twice_is_found() {
     let simulation = simulation(|client, task| careless(client, task).boxed());
     finds(
         &simulation,
+        0,
         "always \"never two pods for one task\"",
         "lose-answer runner at write ",
     );

@@ -10,7 +10,7 @@ use watchkeeper_meta::PatchKind;
 use watchkeeper_testing::Simulation;
 use watchkeeper_testing::simulation::{Failure, FaultOptions, Plan, Process};
 
-use crate::support::{SEARCHED, maps, or_exists, pod_of, pods, reconciles, tasks_come_and_go};
+use crate::support::{SEARCHED, SEEDS, maps, or_exists, pod_of, pods, reconciles, tasks_come_and_go};
 
 fn map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
@@ -31,7 +31,7 @@ fn the_same_seed_gives_the_same_trace_byte_for_byte() {
             ..FaultOptions::default()
         });
     let mut lines = 0;
-    for seed in 0..20 {
+    for seed in 0..SEEDS {
         let plan = simulation.plan(seed);
         let (first, second) = (simulation.run(&plan), simulation.run(&plan));
         let both = first.trace.lines().iter().zip(second.trace.lines());
@@ -39,7 +39,7 @@ fn the_same_seed_gives_the_same_trace_byte_for_byte() {
         assert_eq!(first, second);
         lines += first.trace.lines().len();
     }
-    assert!(lines > 20 * 20, "{lines} lines");
+    assert!(lines > 20 * SEEDS as usize, "{lines} lines");
 }
 
 #[test]

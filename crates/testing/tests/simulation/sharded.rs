@@ -12,7 +12,7 @@ use watchkeeper_runtime::sharding::{ShardOptions, ShardPart, ShardedController};
 use watchkeeper_testing::Simulation;
 use watchkeeper_testing::simulation::{Process, State};
 
-use crate::support::{name, or_gone, task_resource, tasks, tasks_come_and_go, text, uid};
+use crate::support::{SEEDS, name, or_gone, task_resource, tasks, tasks_come_and_go, text, uid};
 
 const SHARDS: u32 = 4;
 
@@ -99,10 +99,10 @@ fn every_task_is_done(state: &State<'_>) -> Result<(), String> {
 
 #[test]
 fn replicas_share_the_work_without_overlap_or_gap() {
-    simulation(3).check(12);
+    simulation(3).check(SEEDS);
 }
 
 #[test]
 fn one_replica_does_all_the_work() {
-    simulation(1).check(5);
+    simulation(1).check(SEEDS);
 }

@@ -83,6 +83,7 @@ fn pods_of_the_living_stay(state: &State<'_>) -> Result<(), String> {
 fn a_restart_against_a_stale_server_is_found() {
     finds(
         &simulation(false),
+        20,
         "always \"the pod of a living task stays\"",
         "behind",
     );

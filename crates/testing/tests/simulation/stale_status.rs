@@ -57,6 +57,7 @@ fn a_status_from_a_stale_cache_is_found() {
     let simulation = simulation(|client, task| reconcile(client, task, false).boxed());
     finds(
         &simulation,
+        1210,
         "always \"what was observed never goes back\"",
         "observer at",
     );

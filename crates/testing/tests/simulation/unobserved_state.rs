@@ -73,6 +73,7 @@ async fn delete_orphans(client: &Client, known: &[Object]) -> Result<(), Error> 
 fn a_missed_event_is_found() {
     finds(
         &simulation(false),
+        0,
         "eventually \"no pod is left over\"",
         "cleaner at",
     );
