@@ -88,11 +88,12 @@ fn target(binding: &Value) -> Result<String, Status> {
     let kind = binding["target"]["kind"].as_str().unwrap_or_default();
     let name = binding["target"]["name"].as_str().unwrap_or_default();
     let mut errors = FieldErrors::new();
-    if !matches!(kind, "" | "Node") {
+    let node = builtin::NODE.name;
+    if !kind.is_empty() && kind != node {
         errors.push(FieldError::not_supported(
             &path.child("kind"),
             kind,
-            &["Node", "<empty>"],
+            &[node, "<empty>"],
         ));
     }
     if name.is_empty() {

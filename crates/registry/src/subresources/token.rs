@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::iter;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -19,12 +20,18 @@ use watchkeeper_wire::schema::Schema;
 use crate::admission::request::TOKEN_REQUEST;
 use crate::body::Body;
 use crate::context::{WriteContext, timestamp};
-use crate::{Registry, User, metadata};
+use crate::{Definition, Registry, User, metadata};
 use watchkeeper_kinds::names;
 
 const GROUP: &str = "authentication.k8s.io";
 const API_VERSION: &str = "authentication.k8s.io/v1";
 const KIND: &str = "TokenRequest";
+/// The kinds of objects that tokens can be bound to, under their claims.
+const BINDABLE: [(&str, &Kind); 3] = [
+    ("pod", &builtin::POD),
+    ("secret", &builtin::SECRET),
+    ("node", &builtin::NODE),
+];
 /// The prefix of a token user's extra attributes.
 const EXTRA: &str = "authentication.kubernetes.io/";
 /// The attribute with the token's id.
@@ -130,17 +137,12 @@ impl Registry {
     pub async fn token_holder(&self, claims: &Value) -> Option<User> {
         let private = &claims["kubernetes.io"];
         let namespace = private["namespace"].as_str()?;
-        let bound = [
-            ("serviceaccount", &builtin::SERVICE_ACCOUNT, namespace),
-            ("pod", &builtin::POD, namespace),
-            ("secret", &builtin::SECRET, namespace),
-            ("node", &builtin::NODE, ""),
-        ];
+        let account = ("serviceaccount", &builtin::SERVICE_ACCOUNT);
         let mut extra = BTreeMap::new();
         if let Some(id) = claims["jti"].as_str() {
             extra.insert(CREDENTIAL_ID.to_owned(), vec![format!("JTI={id}")]);
         }
-        for (claim, kind, namespace) in bound {
+        for (claim, kind) in iter::once(account).chain(BINDABLE) {
             let Some(name) = private[claim]["name"].as_str() else {
                 continue;
             };
@@ -174,12 +176,23 @@ impl Registry {
         let Ok(definition) = self.builtin(kind) else {
             return false;
         };
-        let Ok(found) = self.present(&definition, namespace, name).await else {
+        let Ok(found) = self.bound_object(&definition, namespace, name).await else {
             return false;
         };
         let deleted = metadata::text(&found, "deletionTimestamp").parse::<Time>();
         let is_going = deleted.is_ok_and(|at| at.seconds < self.clock().now().seconds - LEEWAY_SECONDS);
         metadata::text(&found, "uid") == uid && !is_going
+    }
+
+    /// An object of this name; of this namespace unless its kind has none.
+    async fn bound_object(
+        &self,
+        definition: &Definition,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Value, Status> {
+        let namespace = if definition.is_namespaced() { namespace } else { "" };
+        self.present(definition, namespace, name).await
     }
 
     /// The claims that bind a token to an object.
@@ -193,20 +206,11 @@ impl Registry {
             return Ok(Vec::new());
         }
         let text = |name: &str| reference[name].as_str().unwrap_or_default();
-        let (claim, bound, namespace) = match (text("apiVersion"), text("kind")) {
-            ("v1", "Pod") => ("pod", &builtin::POD, namespace),
-            ("v1", "Secret") => ("secret", &builtin::SECRET, namespace),
-            ("v1", "Node") => ("node", &builtin::NODE, ""),
-            (version, kind) => {
-                let (group, version) = version.split_once('/').unwrap_or(("", version));
-                let why = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
-                return Err(Status::bad_request(why));
-            }
-        };
+        let (claim, bound) = bindable(text("apiVersion"), text("kind"))?;
         let definition = self.builtin(bound)?;
-        let found = self.present(&definition, namespace, text("name")).await?;
+        let found = self.bound_object(&definition, namespace, text("name")).await?;
         let mut claims = Vec::new();
-        if claim == "pod" {
+        if bound == &builtin::POD {
             if found["spec"]["serviceAccountName"].as_str().unwrap_or_default() != account {
                 let why = format!(
                     "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
@@ -241,6 +245,18 @@ impl Registry {
         }
         Ok(Some(("node", claim)))
     }
+}
+
+/// The kind that a reference names, with its claim.
+fn bindable(api_version: &str, kind: &str) -> Result<(&'static str, &'static Kind), Status> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let is_named =
+        |bindable: &&(_, &Kind)| bindable.1.group == group && version == "v1" && bindable.1.name == kind;
+    let found = BINDABLE.iter().find(is_named).copied();
+    found.ok_or_else(|| {
+        let why = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
+        Status::bad_request(why)
+    })
 }
 
 /// Rejects a request whose name is not the service account's.

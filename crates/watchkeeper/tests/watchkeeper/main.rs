@@ -2,3 +2,4 @@
 
 mod custom_kind;
 mod examples;
+mod typed_codec;

@@ -5,4 +5,3 @@ mod codec_goldens;
 mod fuzz_corpus;
 mod random_objects;
 mod recorded_streams;
-mod typed;
