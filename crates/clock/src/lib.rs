@@ -112,12 +112,17 @@ fn of_the_machine() -> Anchor {
         tokio: Instant::now(),
         wall: SystemTime::now(),
     };
-    if let Some(known) = *MACHINE.read()
+    follow(&MACHINE, measured)
+}
+
+/// The constant in use, replaced if the machine's has changed.
+fn follow(known: &RwLock<Option<Anchor>>, measured: Anchor) -> Anchor {
+    if let Some(known) = *known.read()
         && is_close(known.wall_at(measured.tokio), measured.wall)
     {
         return known;
     }
-    *MACHINE.write() = Some(measured);
+    *known.write() = Some(measured);
     measured
 }
 
@@ -162,14 +167,62 @@ mod tests {
         assert_eq!(now(), before + HOUR);
     }
 
-    #[test]
-    fn a_clock_that_was_set_is_followed() {
-        let known = Anchor {
-            tokio: Instant::now(),
-            wall: SystemTime::now(),
+    /// The wall clock, and the machine's clocks at these offsets from the start: monotonic, wall.
+    fn followed(readings: &[(Duration, Duration)]) -> Vec<Duration> {
+        let (tokio, start) = (Instant::now(), UNIX_EPOCH + 1000 * HOUR);
+        let known = RwLock::new(None);
+        let shown = |(monotonic, wall): &(Duration, Duration)| {
+            let measured = Anchor {
+                tokio: tokio + *monotonic,
+                wall: start + *wall,
+            };
+            let now = follow(&known, measured).wall_at(measured.tokio);
+            now.duration_since(start).unwrap()
         };
-        let set_back = known.wall - HOUR;
-        assert!(!is_close(known.wall_at(known.tokio), set_back));
-        assert!(is_close(known.wall_at(known.tokio), known.wall + TOLERANCE));
+        readings.iter().map(shown).collect()
+    }
+
+    #[test]
+    fn a_step_of_the_system_clock_is_followed_in_both_directions() {
+        let second = Duration::from_secs(1);
+        // Set forward by an hour, then back by two, then forward by one: each is seen at the next reading.
+        let readings = [
+            (second, 2 * HOUR + second),
+            (2 * second, 3 * HOUR + 2 * second),
+            (3 * second, HOUR + 3 * second),
+            (4 * second, 2 * HOUR + 4 * second),
+        ];
+        assert_eq!(followed(&readings), readings.map(|(_, wall)| wall));
+    }
+
+    #[test]
+    fn a_machine_that_has_slept_is_followed() {
+        // The monotonic clock stands still while it sleeps.
+        let second = Duration::from_secs(1);
+        assert_eq!(
+            followed(&[(second, second), (2 * second, 8 * HOUR)]),
+            [second, 8 * HOUR]
+        );
+    }
+
+    #[test]
+    fn small_corrections_do_not_make_the_wall_clock_jump() {
+        let second = Duration::from_secs(1);
+        let readings = [
+            (Duration::ZERO, second),
+            (second, 2 * second + TOLERANCE),
+            (2 * second, 3 * second - TOLERANCE),
+        ];
+        assert_eq!(followed(&readings), [second, 2 * second, 3 * second]);
+    }
+
+    /// A step is the same for code that asks for the time as another setting of the runtime's clock.
+    #[tokio::test(start_paused = true)]
+    async fn the_latest_setting_counts() {
+        let _start = set(UNIX_EPOCH + 5 * HOUR);
+        let forward = set(UNIX_EPOCH + 9 * HOUR);
+        assert_eq!(now(), UNIX_EPOCH + 9 * HOUR);
+        drop(forward);
+        assert_eq!(now(), UNIX_EPOCH + 5 * HOUR);
     }
 }

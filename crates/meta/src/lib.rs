@@ -70,7 +70,7 @@ pub use options::{
 };
 pub use quote::{go_json, quote};
 pub use request::{CollectionRequests, ObjectRequests, PatchKind, Payload, RequestError, accept};
-pub use resource_version::ResourceVersion;
+pub use resource_version::{ParseResourceVersionError, ResourceVersion};
 pub use shard_selector::{MAX_SHARD_RANGES, ShardField, ShardSelector, ShardSelectorError, shard_hash};
 pub use status::{AccessDenied, Outcome, Status, StatusCause, StatusDetails, StatusReason};
 pub use time::{ParseTimeError, Time};

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::num::IntErrorKind;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,9 +14,28 @@ use crate::quote::quote;
 ///
 /// Clients send back the text they were given. Two versions of one resource that are both decimal numbers without
 /// leading zeros compare by value: by length, then as text, so that numbers of any size compare.
+///
+/// A version that comes from a file or a person is parsed. Spaces and line ends are never part of one:
+///
+/// ```
+/// use watchkeeper_meta::ResourceVersion;
+///
+/// let version: ResourceVersion = "1200".parse()?;
+/// assert!(version.compare(&"999".parse()?).is_some_and(|order| order.is_gt()));
+/// assert!("1200\n".parse::<ResourceVersion>().is_err());
+/// # Ok::<(), watchkeeper_meta::ParseResourceVersionError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ResourceVersion(Box<str>);
+
+/// A text that no server uses as a version.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a resourceVersion: it has a space or a control character")]
+pub struct ParseResourceVersionError {
+    /// The text given.
+    pub text: String,
+}
 
 impl ResourceVersion {
     /// Takes the text as it is.
@@ -89,6 +109,19 @@ impl From<u64> for ResourceVersion {
     }
 }
 
+impl FromStr for ResourceVersion {
+    type Err = ParseResourceVersionError;
+
+    /// Takes any text without spaces and control characters, because versions are opaque. An empty text is
+    /// [unset](ResourceVersion::unset), as on the wire.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            true => Err(ParseResourceVersionError { text: text.to_owned() }),
+            false => Ok(Self::new(text)),
+        }
+    }
+}
+
 impl fmt::Display for ResourceVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -133,6 +166,19 @@ mod tests {
                 r#"resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {why}"#
             );
             assert_eq!(revision(text), Err(message));
+        }
+    }
+
+    #[test]
+    fn a_version_is_parsed_as_it_is_printed() {
+        for text in ["", "0", "12", "340282366920938463463374607431768211456", "3/a-b"] {
+            let version: ResourceVersion = text.parse().unwrap();
+            assert_eq!((version.as_str(), version.to_string()), (text, text.to_owned()));
+        }
+        for text in [" ", "12\n", " 12", "1 2", "1\u{0}"] {
+            let error = text.parse::<ResourceVersion>().unwrap_err().to_string();
+            let why = "is not a resourceVersion: it has a space or a control character";
+            assert_eq!(error, format!("{text:?} {why}"));
         }
     }
 
