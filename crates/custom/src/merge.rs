@@ -24,11 +24,17 @@ pub enum MergeError {
     /// No definition has the storage version.
     #[error("no definition has the version {0}, in which objects are to be stored")]
     NoStorage(String),
+    /// The definition of the storage version says `storage: false`.
+    #[error(
+        "objects are to be stored in version {0}, whose definition says `storage = false`: remove that, or name another version"
+    )]
+    NotStored(String),
 }
 
 /// Merges the definitions of several versions of a kind. Objects are stored in the version `storage`.
 ///
-/// The versions stay in the order given. Conversion between them changes only `apiVersion`, unless a conversion
+/// The versions stay in the order given. `storage` decides: a definition need not say `storage = false`, and the one of
+/// the storage version must not. Conversion between them changes only `apiVersion`, unless a conversion
 /// webhook is configured: add it to `spec.conversion`.
 ///
 /// ```
@@ -71,8 +77,12 @@ pub fn merge_crds(crds: &[Value], storage: &str) -> Result<Value, MergeError> {
             return Err(MergeError::Twice(text(&version["name"])));
         }
     }
-    if !versions.iter().any(|version| version["name"] == storage) {
-        return Err(MergeError::NoStorage(storage.to_owned()));
+    match versions.iter().find(|version| version["name"] == storage) {
+        None => return Err(MergeError::NoStorage(storage.to_owned())),
+        Some(version) if version["storage"] == false => {
+            return Err(MergeError::NotStored(storage.to_owned()));
+        }
+        Some(_) => {}
     }
     for version in &mut versions {
         version["storage"] = (version["name"] == storage).into();

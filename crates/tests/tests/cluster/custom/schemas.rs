@@ -588,3 +588,34 @@ fn versions_merge_into_one_definition() {
         r#"the definitions disagree about spec.names.shortNames: ["st"] and ["s"]"#
     );
 }
+
+mod v3 {
+    use super::*;
+
+    #[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+    #[resource(
+        group = "example.com",
+        version = "v3",
+        kind = "Site",
+        namespaced,
+        shortname = "st",
+        category = "all",
+        storage = false
+    )]
+    #[resource(category = "sites", crate = watchkeeper_custom)]
+    pub(super) struct SiteSpec {
+        pub(super) address: String,
+    }
+}
+
+#[test]
+fn a_version_that_is_not_stored_cannot_be_the_storage_version() {
+    let crds = [v3::Site::crd(), v2::Site::crd()];
+    assert_eq!(
+        merge_crds(&crds, "v3").unwrap_err().to_string(),
+        "objects are to be stored in version v3, whose definition says `storage = false`: remove that, or name another version"
+    );
+    let merged = merge_crds(&crds, "v2").unwrap();
+    let stored = |index: usize| merged["spec"]["versions"][index]["storage"].clone();
+    assert_eq!((stored(0), stored(1)), (json!(false), json!(true)));
+}
