@@ -216,3 +216,66 @@ async fn an_update_takes_over_fields_applied_in_another_version() {
     );
     assert!(owned.iter().any(|entry| entry.contains("f:metrics")), "{owned:?}");
 }
+
+#[tokio::test]
+async fn the_creator_of_an_older_version_owns_its_defaults() {
+    let registry = registry().await;
+    let scalers = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers";
+    let created = send(&registry, "POST", scalers, scaler("autoscaling/v1", json!({})))
+        .await
+        .unwrap();
+    assert_eq!(
+        (
+            &created["spec"]["minReplicas"],
+            &created["spec"]["targetCPUUtilizationPercentage"]
+        ),
+        (&json!(1), &json!(80))
+    );
+    let entries = &created["metadata"]["managedFields"];
+    assert_eq!(entries.as_array().unwrap().len(), 1);
+    assert_eq!(entries[0]["apiVersion"], "autoscaling/v1");
+    assert_eq!(
+        entries[0]["fieldsV1"],
+        json!({"f:spec": {
+            "f:maxReplicas": {},
+            "f:minReplicas": {},
+            "f:scaleTargetRef": {}, // atomic in this version
+            "f:targetCPUUtilizationPercentage": {},
+        }})
+    );
+
+    // So another manager conflicts with the default, in either version, and takes it over by force.
+    let newer = scaler("autoscaling/v2", metrics(60));
+    let conflict = refused(&registry, V2_SCALER, "new", &newer).await;
+    assert!(
+        conflict.contains(".spec.targetCPUUtilizationPercentage"),
+        "{conflict}"
+    );
+    let (taken, _) = apply(&registry, V2_SCALER, "new", "&force=true", &newer.to_string()).await;
+    let owned = managers(&taken.unwrap());
+    assert!(
+        owned.iter().all(|entry| !entry.contains("targetCPU")),
+        "{owned:?}"
+    );
+    let older = send(&registry, "GET", V1_SCALER, json!(null)).await.unwrap();
+    assert_eq!(older["spec"]["targetCPUUtilizationPercentage"], 60);
+}
+
+#[tokio::test]
+async fn who_applies_an_older_version_does_not_own_its_defaults() {
+    let registry = registry().await;
+    let older = scaler("autoscaling/v1", json!({}));
+    let object = applied(&registry, V1_SCALER, "old", &older).await;
+    assert_eq!(object["spec"]["targetCPUUtilizationPercentage"], 80);
+    let own = r#"old/ {"f:spec":{"f:maxReplicas":{},"f:scaleTargetRef":{}}}"#;
+    assert_eq!(managers(&object), [own]);
+    // Nobody owns the default, so nobody conflicts.
+    let newer = applied(
+        &registry,
+        V2_SCALER,
+        "new",
+        &scaler("autoscaling/v2", metrics(60)),
+    )
+    .await;
+    assert_eq!(newer["spec"]["metrics"], metrics(60)["metrics"]);
+}

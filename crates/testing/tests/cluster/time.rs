@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use watchkeeper_client::config::Credentials;
 use watchkeeper_client::{Client, Config, InProcess, ObjectOrStatus, Secret};
-use watchkeeper_meta::ObjectKey;
+use watchkeeper_meta::{ObjectKey, Time};
 use watchkeeper_runtime::controller::{Action, ControllerOptions, DynamicController, Reconciler, Request};
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_runtime::leader::{LeaderElector, LeaderOptions};
@@ -71,6 +71,51 @@ async fn a_token_expires() {
     assert!(ask().await.is_forbidden());
     cluster.advance(11 * MINUTE).await;
     assert!(ask().await.is_unauthorized());
+    cluster.stop().await;
+}
+
+/// The system clock is set, while timers go on as before.
+#[tokio::test]
+async fn a_step_of_the_wall_clock_counts_for_tokens_and_timestamps_at_once() {
+    let cluster = paused().await;
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
+    let accounts = api(&cluster, "", "serviceaccounts");
+    accounts.create(&account).await.unwrap();
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"audiences": [], "expirationSeconds": 600},
+    });
+    let tokens = accounts.subresource("token");
+    let ObjectOrStatus::Object(posted) = tokens.post("robot", &request).await.unwrap() else {
+        panic!("no token");
+    };
+    let posted = posted.to_value().unwrap();
+    let robot = client_with(cluster.server(), posted["status"]["token"].as_str().unwrap());
+    let is_known = async || {
+        let answer = robot.dynamic(resource("", "configmaps")).namespace("default");
+        let error = answer.list().await.unwrap_err();
+        assert!(error.is_forbidden() || error.is_unauthorized(), "{error}");
+        error.is_forbidden()
+    };
+    let created = async |name| {
+        create_map(&cluster, name).await;
+        get(&maps(&cluster), name).await["metadata"]["creationTimestamp"].clone()
+    };
+    let time = |text: &str| text.parse::<Time>().unwrap().into();
+    assert!(is_known().await);
+
+    let forward = watchkeeper_clock::set(time("2030-01-01T01:00:00Z"));
+    assert!(!is_known().await, "it has expired");
+    assert_eq!(created("forward").await, "2030-01-01T01:00:00Z");
+    drop(forward);
+    assert!(is_known().await, "it is valid again");
+
+    let back = watchkeeper_clock::set(time("2029-12-31T23:00:00Z"));
+    assert!(!is_known().await, "it is not valid yet");
+    assert_eq!(created("back").await, "2029-12-31T23:00:00Z");
+    drop(back);
+    assert_eq!(created("again").await, START);
     cluster.stop().await;
 }
 

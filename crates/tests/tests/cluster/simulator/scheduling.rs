@@ -1,6 +1,7 @@
 //! Scheduling, and the reasons pods stay unscheduled.
 
 use serde_json::{Value, json};
+use watchkeeper_meta::PatchKind;
 use watchkeeper_simulator::SimulatorOptions;
 
 use crate::simulator::events::until_told;
@@ -313,6 +314,76 @@ async fn a_tainted_node_is_for_pods_that_tolerate_it_and_waiting_pods_get_it_wit
         .patch(&resource("", "nodes"), "node-1", taints(json!([])))
         .await;
     assert_eq!(until_ready(&cluster, "dry").await, "node-1");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_label_or_size_of_a_node_counts_for_the_next_pod() {
+    let cluster = start(1).await;
+    let nodes = resource("", "nodes");
+    let refused = |why: &str| {
+        format!(
+            "0/1 nodes are available: 1 {why}. no new claims to deallocate, preemption: 0/1 nodes are available: \
+             1 Preemption is not helpful for scheduling."
+        )
+    };
+    let elsewhere = refused("node(s) didn't match Pod's node affinity/selector");
+    let fast = json!({"nodeSelector": {"disk": "ssd"}});
+    cluster.create(&pods(), pod("fast", fast.clone())).await;
+    until_refused(&cluster, "fast", &elsewhere).await;
+    let label = |disk: Value| json!({"metadata": {"labels": {"disk": disk}}});
+    cluster.patch(&nodes, "node-1", label(json!("ssd"))).await;
+    until_ready(&cluster, "fast").await;
+    cluster.patch(&nodes, "node-1", label(Value::Null)).await;
+    cluster.create(&pods(), pod("late", fast)).await;
+    until_refused(&cluster, "late", &elsewhere).await;
+
+    cluster.create(&pods(), pod("big", requesting("40"))).await;
+    until_refused(&cluster, "big", &refused("Insufficient cpu")).await;
+    let resize = async |cpu: &str| {
+        let status = cluster.api(&nodes).subresource("status");
+        let size = json!({"status": {"capacity": {"cpu": cpu}, "allocatable": {"cpu": cpu}}});
+        status.patch("node-1", PatchKind::Merge, &size).await.unwrap();
+    };
+    resize("48").await;
+    until_ready(&cluster, "big").await;
+    resize("44").await;
+    cluster.create(&pods(), pod("next", requesting("8"))).await;
+    let crowded = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are \
+                   available: 1 No preemption victims found for incoming pod.";
+    until_refused(&cluster, "next", crowded).await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_node_gets_no_pods_and_a_new_one_of_its_name_starts_empty() {
+    let cluster = start(2).await;
+    let nodes = resource("", "nodes");
+    let on_the_first = |cpu: &str| {
+        let mut spec = requesting(cpu);
+        spec["nodeSelector"] = json!({"kubernetes.io/hostname": "node-1"});
+        spec
+    };
+    cluster.create(&pods(), pod("old", on_the_first("20"))).await;
+    assert_eq!(until_ready(&cluster, "old").await, "node-1");
+    cluster.delete(&nodes, "node-1").await;
+    cluster
+        .until(&pods(), "its pod is gone", <[Value]>::is_empty)
+        .await;
+    for name in ["a", "b"] {
+        cluster.create(&pods(), pod(name, json!({}))).await;
+        assert_eq!(until_ready(&cluster, name).await, "node-2");
+    }
+    cluster.create(&pods(), pod("new", on_the_first("20"))).await;
+    let words = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no new claims to \
+                 deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.";
+    until_refused(&cluster, "new", words).await;
+
+    let labels = json!({"kubernetes.io/hostname": "node-1"});
+    cluster
+        .create(&nodes, json!({"metadata": {"name": "node-1", "labels": labels}}))
+        .await;
+    assert_eq!(until_ready(&cluster, "new").await, "node-1");
     cluster.stop().await;
 }
 
