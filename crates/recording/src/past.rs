@@ -50,6 +50,14 @@ pub enum PastError {
         /// The oldest retained version.
         oldest: u64,
     },
+    /// The cluster has not reached the requested version.
+    #[error("version {asked} does not exist yet: the cluster is at version {now}")]
+    Later {
+        /// The requested version.
+        asked: u64,
+        /// The version of the most recent list.
+        now: u64,
+    },
     /// The current list has changes that the watch did not deliver.
     #[error("the server did not send all changes in time; try again")]
     Incomplete,
@@ -131,6 +139,10 @@ impl LiveObjects {
     }
 
     async fn list_retained(&self, version: u64, now: u64) -> Result<Listed, PastError> {
+        // A server would wait for it and time out, and a client would repeat that.
+        if version > now {
+            return Err(PastError::Later { asked: version, now });
+        }
         match self.list(Some(version)).await {
             Err(error) if error.is_expired() => Err(PastError::Expired {
                 asked: version,
@@ -325,7 +337,7 @@ impl PastError {
             Self::Request(error) => error.is_expired(),
             Self::Ended(status) => status.is_expired(),
             Self::Expired { .. } => true,
-            Self::NotANumber(_) | Self::Incomplete => false,
+            Self::NotANumber(_) | Self::Later { .. } | Self::Incomplete => false,
         }
     }
 }

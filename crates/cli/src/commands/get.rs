@@ -10,7 +10,7 @@ use futures_util::StreamExt as _;
 use serde_json::Value;
 use watchkeeper_client::{DynamicApi, ListItem};
 use watchkeeper_meta::{ListOptions, Resource, ResourceVersion, ResourceVersionMatch};
-use watchkeeper_recording::{Moment, Recording};
+use watchkeeper_recording::{Moment, PastError, Recording};
 use watchkeeper_replay::{LoadOptions, Replay};
 use watchkeeper_wire::Object;
 
@@ -189,6 +189,9 @@ pub(crate) async fn run(get: Get, cluster: &Cluster, session: &mut Session) -> R
     }
     if get.watch || get.watch_only {
         return watching::run(&get, &format, &selected, cluster, session).await;
+    }
+    if let (Some(Moment::Revision(asked)), Some(one)) = (get.at, selected.first()) {
+        get.check_reached(asked, one, cluster).await?;
     }
     match format.is_table() {
         true => get.tables(&format, &selected, cluster, session).await,
@@ -383,6 +386,20 @@ impl Get {
             let remaining = head.remaining_item_count.and_then(|count| count.try_into().ok());
             progress.note(count, remaining);
             progress.show();
+        }
+    }
+
+    /// Refuses a version that does not exist yet: a server waits for it and times out, and a client repeats that.
+    async fn check_reached(&self, asked: u64, one: &Selected, cluster: &Cluster) -> Result<(), Failure> {
+        let options = ListOptions {
+            limit: Some(1),
+            ..Default::default()
+        };
+        let api = one.api(cluster, self.all_namespaces).metadata_only();
+        let list = api.list().with(&options).await?;
+        match list.head.resource_version.to_revision() {
+            Ok(now) if now < asked => Err(Failure::other(PastError::Later { asked, now })),
+            _ => Ok(()),
         }
     }
 

@@ -164,6 +164,28 @@ async fn two_versions_of_a_live_cluster_are_compared() {
 }
 
 #[tokio::test]
+async fn a_version_that_does_not_exist_yet_is_refused_at_once() {
+    let (world, versions) = sky().await;
+    for line in [
+        "diff --live cm -n default --from 100000",
+        "diff --live cm -n default --to 100000",
+        "get cm --at 100000",
+        "get cm -o name --at 100000",
+    ] {
+        check(
+            &world,
+            &versions,
+            line,
+            expect![[r#"
+                stderr: error: version V does not exist yet: the cluster is at version V3
+                exit 1
+            "#]],
+        )
+        .await;
+    }
+}
+
+#[tokio::test]
 async fn the_event_of_a_live_cluster_at_which_a_condition_came_true_is_found() {
     let (world, versions) = sky().await;
     for line in [
