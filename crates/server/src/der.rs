@@ -2,8 +2,10 @@
 
 /// The DER tags in use.
 pub(crate) mod tag {
+    pub(crate) const BOOLEAN: u8 = 0x01;
     pub(crate) const INTEGER: u8 = 0x02;
     pub(crate) const BIT_STRING: u8 = 0x03;
+    pub(crate) const OCTET_STRING: u8 = 0x04;
     pub(crate) const OBJECT_IDENTIFIER: u8 = 0x06;
     pub(crate) const UTF8_STRING: u8 = 0x0c;
     pub(crate) const PRINTABLE_STRING: u8 = 0x13;
@@ -11,7 +13,10 @@ pub(crate) mod tag {
     pub(crate) const IA5_STRING: u8 = 0x16;
     pub(crate) const SEQUENCE: u8 = 0x30;
     pub(crate) const SET: u8 = 0x31;
+    /// Among the alternative names of a certificate.
+    pub(crate) const DNS_NAME: u8 = 0x82;
     pub(crate) const VERSION: u8 = 0xa0;
+    pub(crate) const EXTENSIONS: u8 = 0xa3;
 }
 
 /// Reads consecutive DER elements.

@@ -13,9 +13,10 @@ use watchkeeper_wire::yaml;
 
 use crate::tokens::Token;
 
-/// The kubeconfig of the server.
-pub(crate) fn kubeconfig(server: &str, authority_pem: &str, token: &Token) -> String {
+/// The kubeconfig of the server. `name` is the one to verify instead of the address.
+pub(crate) fn kubeconfig(server: &str, name: Option<&str>, authority_pem: &str, token: &Token) -> String {
     let authority = STANDARD.encode(authority_pem);
+    let name = name.map_or_else(String::new, |name| format!("\n    tls-server-name: {name}"));
     let token = token.reveal();
     format!(
         "apiVersion: v1
@@ -23,7 +24,7 @@ kind: Config
 clusters:
 - name: watchkeeper
   cluster:
-    server: {server}
+    server: {server}{name}
     certificate-authority-data: {authority}
 users:
 - name: watchkeeper-admin

@@ -13,13 +13,20 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use watchkeeper_server::Server;
 //!
-//! let server = Server::builder().in_memory().start().await?;
-//! let connection = server.connector().connect().await?; // speak HTTP on it
+//! # let directory = tempfile::tempdir()?;
+//! # let kubeconfig = directory.path().join("kubeconfig");
+//! let server = Server::builder().in_memory().listen("127.0.0.1:0".parse()?).start().await?;
+//! server.write_kubeconfig(&kubeconfig)?; // for kubectl and any other client: TLS, and a token
+//! println!("ready at https://{}", server.address().expect("it listens"));
+//!
+//! let connection = server.connector().connect().await?; // HTTP without a socket, from this process
 //! # drop(connection);
 //! server.shutdown().await;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! In a test, `watchkeeper-testing` starts one with a client.
 
 mod access_log;
 mod activity;
@@ -30,6 +37,7 @@ mod authenticate;
 mod authorize;
 mod body;
 mod catalog;
+mod certificate_names;
 mod certificate_subject;
 mod certificates;
 mod connection;

@@ -24,6 +24,7 @@ use crate::aggregation::{Aggregator, ProxyIdentity, proxy_identity};
 use crate::aggregation_controller;
 use crate::audit::{Audit, AuditError, AuditOptions};
 use crate::catalog::Catalog;
+use crate::certificate_names::name_instead_of;
 use crate::certificates::{Authority, CertificateError, ClientCertificate, host_names};
 use crate::connector::Connector;
 use crate::encryption::{Encryption, EncryptionError};
@@ -595,11 +596,18 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         socket.connect(to)?;
         socket.local_addr()
     });
-    let loopback: IpAddr = match address.is_ipv4() {
-        true => Ipv4Addr::LOCALHOST.into(),
-        false => Ipv6Addr::LOCALHOST.into(),
+    let ip = own.map_or_else(|_| from_here(address).ip(), |own| own.ip());
+    SocketAddr::new(ip, address.port())
+}
+
+/// The address at which this machine reaches a server: if it listens on all interfaces, loopback.
+fn from_here(address: SocketAddr) -> SocketAddr {
+    let loopback: IpAddr = match address.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        specific => specific,
     };
-    SocketAddr::new(own.map_or(loopback, |own| own.ip()), address.port())
+    SocketAddr::new(loopback, address.port())
 }
 
 /// A running server. Dropping it stops the server without waiting; [`Handle::shutdown`] waits.
@@ -653,10 +661,21 @@ impl Handle {
         self.authority.as_ref().map(Authority::to_pem)
     }
 
-    /// A kubeconfig of the administrator: a secret. `None` without a port.
+    /// A kubeconfig of the administrator for this machine: a secret. `None` without a port.
+    ///
+    /// A server on all interfaces is reached over loopback. If a configured certificate lacks the address, clients
+    /// verify its first DNS name.
     pub fn kubeconfig(&self) -> Option<String> {
-        let server = format!("https://{}", self.address?);
-        Some(kubeconfig(&server, &self.authority_pem()?, &self.admin_token))
+        let address = from_here(self.address?);
+        let given = self.shown_pem.as_deref();
+        let name = given.and_then(|pem| name_instead_of(address.ip(), pem));
+        let (server, authority) = (format!("https://{address}"), self.authority_pem()?);
+        Some(kubeconfig(
+            &server,
+            name.as_deref(),
+            &authority,
+            &self.admin_token,
+        ))
     }
 
     /// Writes the kubeconfig, readable only by its owner. An existing kubeconfig is merged: other entries stay, and

@@ -12,6 +12,10 @@ use rcgen::{CertificateParams, DnType, KeyPair};
 use watchkeeper_client::{Client, Config, Error, LoadOptions};
 
 fn start(directory: &Path, more: &[&str]) -> (Running, String) {
+    start_with(directory, more, Stdio::inherit())
+}
+
+fn start_with(directory: &Path, more: &[&str], errors: impl Into<Stdio>) -> (Running, String) {
     let mut command = Command::new(PROGRAM);
     command
         .args([
@@ -24,7 +28,8 @@ fn start(directory: &Path, more: &[&str]) -> (Running, String) {
         ])
         .args(["--kubeconfig", "kubeconfig"])
         .args(more)
-        .current_dir(directory);
+        .current_dir(directory)
+        .stderr(errors);
     let mut running = Running::of(&mut command);
     let ready = running.line();
     (running, ready)
@@ -214,6 +219,85 @@ fn keys_and_certificates_of_ones_own_are_used() {
         String::from_utf8_lossy(&shown.stderr)
     );
     interrupt(running);
+}
+
+#[test]
+fn the_kubeconfig_verifies_a_name_of_the_certificate_if_that_lacks_the_address() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let key = KeyPair::generate().unwrap();
+    let own = CertificateParams::new(["cluster.example".to_owned()]).unwrap();
+    std::fs::write(path("own.crt"), own.self_signed(&key).unwrap().pem()).unwrap();
+    std::fs::write(path("own.key"), key.serialize_pem()).unwrap();
+    let (certificate, key) = (path("own.crt"), path("own.key"));
+    let files = ["--tls-cert-file", &certificate, "--tls-private-key-file", &key];
+    let (running, _) = start(directory.path(), &files);
+    let printed = run(directory.path(), &["get", "namespaces", "-o", "name"]);
+    assert!(printed.contains("namespace/default\n"), "{printed}");
+    let kubeconfig = std::fs::read_to_string(path("kubeconfig")).unwrap();
+    assert!(
+        kubeconfig.contains("tls-server-name: cluster.example\n"),
+        "{kubeconfig}"
+    );
+    interrupt(running);
+}
+
+#[test]
+fn replaced_certificates_are_used_by_the_running_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let place = |name: &str, text: &str| {
+        std::fs::write(path("new"), text).unwrap();
+        std::fs::rename(path("new"), path(name)).unwrap();
+    };
+    let make = |name: &str| {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+        let certificate = certificate.self_signed(&key).unwrap().pem();
+        std::fs::write(path(name), &certificate).unwrap();
+        (certificate, key.serialize_pem())
+    };
+    let (first, second) = (make("first.crt"), make("second.crt"));
+    place("tls.crt", &first.0);
+    place("tls.key", &first.1);
+    let errors = std::fs::File::create(path("errors")).unwrap();
+    let (certificate, key) = (path("tls.crt"), path("tls.key"));
+    let files = ["--tls-cert-file", &certificate, "--tls-private-key-file", &key];
+    let (running, ready) = start_with(directory.path(), &files, errors);
+    let address = ready.split_whitespace().nth(4).unwrap().trim_end_matches(':');
+    // Each command is a new connection.
+    let is_trusted = |authority: &str| {
+        let output = Command::new(PROGRAM)
+            .args(["get", "--raw", "/version", "--server", address])
+            .args(["--certificate-authority", &path(authority)])
+            .env_clear()
+            .env("HOME", directory.path())
+            .output()
+            .unwrap();
+        output.status.success()
+    };
+    let trusted = || (is_trusted("first.crt"), is_trusted("second.crt"));
+    assert_eq!(trusted(), (true, false));
+
+    place("tls.key", &second.1);
+    place("tls.crt", &second.0);
+    assert_eq!(trusted(), (false, true));
+
+    // What cannot be used leaves the old ones in use: a file without a key, then a key of another certificate.
+    place("tls.key", "no key");
+    assert_eq!(trusted(), (false, true));
+    place("tls.key", &first.1);
+    assert_eq!(trusted(), (false, true));
+    place("tls.crt", &first.0);
+    assert_eq!(trusted(), (true, false));
+
+    interrupt(running);
+    let told = std::fs::read_to_string(path("errors")).unwrap();
+    let warning = "changed certificates cannot be used: the old ones stay in use";
+    let lines: Vec<&str> = told.lines().filter(|line| line.contains(warning)).collect();
+    assert_eq!(lines.len(), 2, "once for each change: {told}");
+    let no_key = format!("{key} contains no private key");
+    assert!(lines[0].contains(&no_key), "{told}");
 }
 
 #[test]
