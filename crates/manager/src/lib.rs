@@ -6,20 +6,45 @@
 //!                  └──────▶ while leading:  controllers, runnables
 //! ```
 //!
-//! ```no_run
+//! ```
+//! # use std::time::Duration;
 //! # use watchkeeper_client::Client;
-//! # use watchkeeper_runtime::controller::BoundController;
+//! # use watchkeeper_meta::Resource;
+//! # use watchkeeper_runtime::controller::{Action, BoundController, DynamicController, Reconciler, Request};
+//! # use watchkeeper_runtime::factory::{Factory, Selection};
 //! use watchkeeper_manager::{Manager, signals};
 //!
-//! # async fn example(client: Client, websites: BoundController) -> Result<(), Box<dyn std::error::Error>> {
-//! Manager::new(client)
-//!     .leader("website-operator")
-//!     .metrics(([0, 0, 0, 0], 8080))
-//!     .probes(([0, 0, 0, 0], 8081))
-//!     .controller(websites)
-//!     .run_until(signals())
-//!     .await?;
-//! # Ok(())
+//! async fn operate(client: Client, websites: BoundController) -> Result<(), Box<dyn std::error::Error>> {
+//!     Manager::new(client)
+//!         .leader("website-operator") // works while it holds this lease
+//!         .metrics(([127, 0, 0, 1], 0)) // in a pod: ([0, 0, 0, 0], 8080)
+//!         .probes(([127, 0, 0, 1], 0))
+//!         .controller(websites)
+//!         .run_until(signals()) // SIGTERM and Ctrl-C
+//!         .await?;
+//!     Ok(())
+//! }
+//! # struct Nothing(tokio::sync::mpsc::UnboundedSender<String>);
+//! # impl Reconciler for Nothing {
+//! #     type Error = std::io::Error;
+//! #     async fn reconcile(&self, request: Request) -> Result<Action, Self::Error> {
+//! #         let _ = self.0.send(request.key.name().to_owned());
+//! #         Ok(Action::Done)
+//! #     }
+//! # }
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! # let cluster = watchkeeper_testing::TestCluster::start().await.unwrap();
+//! # let client = cluster.client().clone();
+//! # let (told, mut reconciled) = tokio::sync::mpsc::unbounded_channel();
+//! # let namespaces = Selection::all(Resource::cluster("", "v1", "Namespace", "namespaces"));
+//! # let informer = Factory::new(client.clone(), Default::default()).informer(namespaces);
+//! # let controller = DynamicController::new("websites", informer, Default::default()).reconcile(Nothing(told));
+//! # tokio::select! {
+//! #     ended = operate(client, controller) => panic!("it has ended: {ended:?}"),
+//! #     name = reconciled.recv() => assert!(name.is_some()),
+//! # }
+//! # cluster.stop().await;
 //! # }
 //! ```
 //!

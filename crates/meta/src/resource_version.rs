@@ -116,7 +116,9 @@ impl FromStr for ResourceVersion {
     /// [unset](ResourceVersion::unset), as on the wire.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            true => Err(ParseResourceVersionError { text: text.to_owned() }),
+            true => Err(ParseResourceVersionError {
+                text: text.to_owned(),
+            }),
             false => Ok(Self::new(text)),
         }
     }

@@ -4,6 +4,30 @@
 //! watcher ▶ reflector ▶ store/index ▶ informer ▶ queue ▶ controller ▶ reconcile
 //! ```
 //!
+//! An informer is one watch with a local copy of what it has seen. It delivers every change once, and heals by itself:
+//!
+//! ```no_run
+//! use watchkeeper_client::Client;
+//! use watchkeeper_meta::Resource;
+//! use watchkeeper_runtime::factory::{Factory, Selection};
+//! use watchkeeper_runtime::informer::Notice;
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::from_environment()?; // the cluster that kubectl would use
+//! let maps = Selection::all(Resource::namespaced("", "v1", "ConfigMap", "configmaps"));
+//! let informer = Factory::new(client, Default::default()).informer(maps);
+//! let mut changes = informer.subscribe(Default::default());
+//! while let Some(notice) = changes.next().await {
+//!     if let Notice::Change(delta) = notice {
+//!         println!("{} {:?}, one of {}", delta.key(), delta.cause(), informer.store().list().len());
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! With structs, and with controllers on top: the front page of `watchkeeper`, which stands above this crate.
+//!
 //! The hard parts are plain data structures with plain methods and time as an argument; thin async shells around them
 //! own locks, timers and streams. The cores are tested against oracles, the shells against a server.
 //!
