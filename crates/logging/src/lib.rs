@@ -10,11 +10,14 @@
 //! writer and any clock.
 //!
 //! ```
-//! use watchkeeper_logging::{ObjectRef, vlog};
+//! use watchkeeper_logging::{ObjectRef, Options, vlog};
 //!
+//! let verbosity = watchkeeper_logging::init(&Options::default())?; // with the feature `clap`, klog's flags
 //! let pod = ObjectRef::new("kube-system", "coredns");
 //! tracing::info!(pod = %pod, "Pod is ready"); // I1223 15:37:39.838107    8220 main.rs:4] "Pod is ready" pod="kube-system/coredns"
 //! vlog!(4, pod = %pod, "Probe answered"); // only with -v=4 or more
+//! verbosity.set_v(4); // from now on
+//! # Ok::<(), watchkeeper_logging::InitError>(())
 //! ```
 //!
 //! Severities and levels: `error!` is E and `warn!` is W, always printed. `info!` is I, always printed. [`vlog!`] is
