@@ -174,7 +174,7 @@ impl Shared {
             return self.open(link);
         }
         if !self.guard.has_session(request.headers()) {
-            let text = "Open the link that watchkeeper printed. Each link works once; restart watchkeeper ui for a new one.";
+            let text = "Open the link that watchkeeper printed. Each link works once; `watchkeeper ui` prints a new one.";
             return text_answer(StatusCode::UNAUTHORIZED, text);
         }
         match *request.method() {
@@ -290,7 +290,7 @@ impl Shared {
             }
             None => text_answer(
                 StatusCode::FORBIDDEN,
-                "this link is invalid or was used before; restart watchkeeper ui for a new one",
+                "this link is invalid or was used before; `watchkeeper ui` prints a new one",
             ),
         }
     }
