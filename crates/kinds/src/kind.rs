@@ -8,6 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
+use watchkeeper_meta::Time;
 use watchkeeper_meta::validation::{FinalizerRule, NameRule};
 
 use crate::conversion::Conversion;
@@ -191,6 +192,8 @@ pub(crate) struct Change<'v> {
     pub(crate) new: Place<'v, 'v>,
     /// The live object.
     pub(crate) live: Place<'v, 'v>,
+    /// The current time.
+    pub(crate) now: Time,
 }
 
 /// Hooks that do nothing.

@@ -346,6 +346,7 @@ impl KindVersion {
         part: Part,
         object: &Value,
         live: &Value,
+        now: Time,
         warnings: &Warnings,
     ) -> FieldErrors {
         let mut errors = FieldErrors::new();
@@ -354,6 +355,7 @@ impl KindVersion {
             part,
             new: Place::object(object),
             live: Place::object(live),
+            now,
         };
         if hooks.change_first {
             (hooks.check_change)(&change, &mut errors);

@@ -2,12 +2,14 @@
 //! kinds.
 
 pub(crate) mod admission;
+pub(crate) mod certificate;
 pub(crate) mod certificate_request;
 pub(crate) mod certificates;
 pub(crate) mod conditions;
 pub(crate) mod data;
 pub(crate) mod declared;
 pub(crate) mod defaulting;
+pub(crate) mod der;
 pub(crate) mod device_claims;
 pub(crate) mod device_selectors;
 pub(crate) mod devices;

@@ -13,62 +13,62 @@ use crate::rules::defaulting::{fill, fill_empty};
 use crate::rules::place::{Errors, Place};
 use crate::rules::unified_diff;
 use crate::rules::volume_sources::{
-    Source, check_driver, check_host_path, check_local, check_nfs, check_secret_reference, check_sources,
-    vendor,
+    Source, Volume, check_driver, check_flex_volume, check_host_path, check_local, check_secret_reference,
+    check_sources, disks, file_systems, source, source_in_volume,
 };
 use crate::table::Column;
 use crate::table::cells::{access_modes, storage_class, text_at, volume_phase};
 use crate::{Part, Warnings};
 
+/// The annotation that precedes the field `mountOptions`.
+const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
+
+/// The sources for which the annotation is not accepted.
+const WITHOUT_MOUNT_OPTIONS: &[&str] = &["csi", "flexVolume", "hostPath", "local", "storageos"];
+
 const RECLAIM_POLICIES: &[&str] = &["Delete", "Recycle", "Retain"];
 
 /// The volume sources in the order in which Kubernetes checks them.
 const SOURCES: &[Source] = &[
-    Source {
-        name: "hostPath",
-        check: check_host_path,
-    },
-    vendor("gcePersistentDisk"),
-    vendor("awsElasticBlockStore"),
-    vendor("glusterfs"),
-    vendor("flocker"),
-    Source {
-        name: "nfs",
-        check: check_nfs,
-    },
-    vendor("rbd"),
-    vendor("quobyte"),
-    vendor("cephfs"),
-    vendor("iscsi"),
-    vendor("cinder"),
-    vendor("fc"),
-    vendor("flexVolume"),
-    vendor("azureFile"),
-    vendor("vsphereVolume"),
-    vendor("photonPersistentDisk"),
-    vendor("portworxVolume"),
-    vendor("azureDisk"),
-    vendor("scaleIO"),
-    Source {
-        name: "local",
-        check: check_local,
-    },
-    vendor("storageos"),
-    Source {
-        name: "csi",
-        check: |source, errors| {
-            check_driver(&source.field("driver"), errors);
-            source.field("volumeHandle").must_be_set(errors);
-            for name in [
-                "controllerPublishSecretRef",
-                "controllerExpandSecretRef",
-                "nodePublishSecretRef",
-                "nodeExpandSecretRef",
-            ] {
-                check_secret_reference(&source.field(name), errors);
-            }
-        },
-    },
+    source("hostPath", check_host_path),
+    source("gcePersistentDisk", disks::check_gce),
+    source("awsElasticBlockStore", disks::check_aws),
+    source("glusterfs", file_systems::check_persistent_gluster_fs),
+    source("flocker", file_systems::check_flocker),
+    source("nfs", file_systems::check_nfs),
+    source("rbd", disks::check_rbd),
+    source("quobyte", file_systems::check_quobyte),
+    source("cephfs", file_systems::check_ceph_fs),
+    source_in_volume("iscsi", disks::check_persistent_iscsi),
+    source("cinder", disks::check_persistent_cinder),
+    source("fc", disks::check_fibre_channel),
+    source("flexVolume", check_flex_volume).beside_others(),
+    source("azureFile", file_systems::check_persistent_azure_file),
+    source("vsphereVolume", disks::check_vsphere),
+    source("photonPersistentDisk", disks::check_photon),
+    source("portworxVolume", disks::check_portworx),
+    source("azureDisk", disks::check_azure),
+    source("scaleIO", disks::check_scale_io),
+    source_in_volume("local", |source, volume, errors| {
+        check_local(source, errors);
+        let affinity = volume.place.field("nodeAffinity");
+        if !affinity.is_set() {
+            errors.push(affinity.required("Local volume requires node affinity"));
+        }
+    }),
+    source("storageos", disks::check_persistent_storage_os),
+    source("csi", |source, errors| {
+        check_driver(&source.field("driver"), errors);
+        source.field("volumeHandle").must_be_set(errors);
+        for name in [
+            "controllerPublishSecretRef",
+            "controllerExpandSecretRef",
+            "nodePublishSecretRef",
+            "nodeExpandSecretRef",
+        ] {
+            check_secret_reference(&source.field(name), errors);
+        }
+    }),
 ];
 
 /// The kind served as `persistentvolumes`.
@@ -124,7 +124,11 @@ const HOOKS: Hooks = Hooks {
             note_phase(volume, live, now);
         }
     },
-    check: |volume, errors| check(&volume.field("spec"), errors),
+    check: |volume, errors| {
+        let (metadata, spec) = (volume.field("metadata"), volume.field("spec"));
+        check(&spec, metadata.field("name").text(), errors);
+        check_mount_options(&metadata.field("annotations"), &spec, errors);
+    },
     check_change: |change, errors| {
         if change.part != Part::Status {
             check_change(change, errors);
@@ -139,7 +143,7 @@ fn warn(volume: &Value, warnings: &Warnings) {
     let volume = Place::object(volume);
     let (metadata, spec) = (volume.field("metadata"), volume.field("spec"));
     let annotations = metadata.field("annotations");
-    let options = annotations.entry("volume.beta.kubernetes.io/mount-options");
+    let options = annotations.entry(MOUNT_OPTIONS);
     if options.is_set() {
         let path = options.path();
         warnings.add(format!(
@@ -172,7 +176,7 @@ fn note_phase(volume: &mut Value, live: &Value, now: &str) {
     }
 }
 
-fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
+fn check<'v>(spec: &Place<'v, '_>, name: &'v str, errors: &mut Errors) {
     let modes = spec.field("accessModes");
     if modes.len() == 0 {
         errors.push(modes.required(""));
@@ -190,10 +194,7 @@ fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
         (true, false) => errors.push(required.required("must specify required node constraints")),
         _ => {}
     }
-    check_sources(spec, SOURCES, errors);
-    if spec.field("local").is_set() && !affinity.is_set() {
-        errors.push(affinity.required("Local volume requires node affinity"));
-    }
+    check_source(spec, name, errors);
     let host = spec.field("hostPath");
     if is_root(host.field("path").text()) && policy.text() == "Recycle" {
         errors.push(policy.forbidden("may not be 'recycle' for a hostPath mount of '/'"));
@@ -201,6 +202,29 @@ fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     spec.field("storageClassName").may_keep(dns1123_subdomain, errors);
     check_volume_mode(&spec.field("volumeMode"), errors);
     check_attributes(spec, errors);
+}
+
+fn check_mount_options(annotations: &Place<'_, '_>, spec: &Place<'_, '_>, errors: &mut Errors) {
+    let accepts = |source: &&Source| !WITHOUT_MOUNT_OPTIONS.contains(&source.name);
+    let is_accepted = SOURCES
+        .iter()
+        .filter(accepts)
+        .any(|source| spec.field(source.name).is_set());
+    // The path names the annotation as a field, not as a key.
+    let options = annotations.field(MOUNT_OPTIONS);
+    if options.is_set() && !is_accepted {
+        errors.push(options.forbidden("may not specify mount options for this volume type"));
+    }
+}
+
+/// Checks the source, given the name of the volume.
+fn check_source<'v>(spec: &Place<'v, '_>, name: &'v str, errors: &mut Errors) {
+    let volume = Volume {
+        place: spec,
+        name,
+        pod: None,
+    };
+    check_sources(&volume, SOURCES, errors);
 }
 
 /// Checks the volume that a VolumeAttachment describes inline: a CSI volume without anything about claims.
@@ -229,7 +253,7 @@ pub(crate) fn check_inline(spec: &Place<'_, '_>, errors: &mut Errors) {
     if affinity.is_set() {
         errors.push(affinity.forbidden(format!("may not be specified {INLINE}")));
     }
-    check_sources(spec, SOURCES, errors);
+    check_source(spec, "", errors);
     let class = spec.field("storageClassName");
     if !class.text().is_empty() {
         errors.push(class.forbidden(format!("may not be specified {INLINE}")));

@@ -17,6 +17,7 @@ mod resource_rules;
 mod security_rules;
 mod spec_rules;
 mod status_rules;
+mod system_rules;
 mod table;
 mod update_rules;
 mod volume_rules;
@@ -183,6 +184,8 @@ fn check_new(pod: &Place<'_, '_>, errors: &mut Errors) {
     if !node.text().is_empty() && spec.field("schedulingGates").len() > 0 {
         errors.push(node.forbidden("cannot be set until all schedulingGates have been cleared"));
     }
+    let metadata = pod.field("metadata");
+    annotation_rules::check_profiles(&metadata.field("annotations"), &spec, errors);
 }
 
 /// Restores the live owners, and the live QoS class if the new status omits it.

@@ -5,14 +5,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::certificates::blocks;
+use super::der::{BOOLEAN, Der, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE, SET};
 
-const BOOLEAN: u8 = 0x01;
-const INTEGER: u8 = 0x02;
-const BIT_STRING: u8 = 0x03;
-const OCTET_STRING: u8 = 0x04;
-const OBJECT_IDENTIFIER: u8 = 0x06;
-const SEQUENCE: u8 = 0x30;
-const SET: u8 = 0x31;
 const ATTRIBUTES: u8 = 0xa0;
 /// `2.5.4.3`; Kubernetes takes it for the user.
 const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
@@ -55,8 +49,23 @@ pub(crate) fn refusal(pem: &str) -> Option<&'static str> {
     }
 }
 
+/// The key of a request, by its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyType {
+    /// RSA, with the bits of its modulus.
+    Rsa(usize),
+    /// An elliptic curve: P-256, P-384 or P-521.
+    Curve,
+    /// Another elliptic curve.
+    OtherCurve,
+    Ed25519,
+    Other,
+}
+
 /// The signed part of a request, with its key and its signature.
-struct Signed<'a> {
+pub(crate) struct Signed<'a> {
+    /// The key with its algorithm, in DER.
+    pub(crate) public_key: &'a [u8],
     info: &'a [u8],
     key_type: &'a [u8],
     curve: &'a [u8],
@@ -66,15 +75,18 @@ struct Signed<'a> {
 }
 
 impl<'a> Signed<'a> {
-    fn read(bytes: &'a [u8]) -> Option<Self> {
+    /// Reads a request in DER; `None` if it is none.
+    pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut request = Der(Der(bytes).value(SEQUENCE)?);
         let (whole_info, info) = request.whole(SEQUENCE)?;
         let mut info = Der(info);
         info.value(INTEGER)?;
         let _subject = info.value(SEQUENCE)?;
-        let mut key = Der(info.value(SEQUENCE)?);
+        let (public_key, key) = info.whole(SEQUENCE)?;
+        let mut key = Der(key);
         let mut key_algorithm = Der(key.value(SEQUENCE)?);
         Some(Self {
+            public_key,
             info: whole_info,
             key_type: key_algorithm.value(OBJECT_IDENTIFIER)?,
             curve: key_algorithm.value(OBJECT_IDENTIFIER).unwrap_or_default(),
@@ -84,8 +96,26 @@ impl<'a> Signed<'a> {
         })
     }
 
+    /// The type of the key.
+    pub(crate) fn key_type(&self) -> KeyType {
+        match (self.key_type, self.curve) {
+            (oid::RSA_KEY, _) => KeyType::Rsa(self.modulus_bits().unwrap_or_default()),
+            (oid::EC_KEY, oid::P256 | oid::P384 | oid::P521) => KeyType::Curve,
+            (oid::EC_KEY, _) => KeyType::OtherCurve,
+            (oid::ED25519, _) => KeyType::Ed25519,
+            _ => KeyType::Other,
+        }
+    }
+
+    /// The size of an RSA key in whole bytes, as bits.
+    fn modulus_bits(&self) -> Option<usize> {
+        let modulus = Der(Der(self.key).value(SEQUENCE)?).value(INTEGER)?;
+        let leading_zeros = modulus.iter().take_while(|byte| **byte == 0).count();
+        Some((modulus.len() - leading_zeros) * 8)
+    }
+
     /// The reason to refuse the signature.
-    fn refusal(&self) -> Option<&'static str> {
+    pub(crate) fn refusal(&self) -> Option<&'static str> {
         let algorithms = self.algorithms();
         if algorithms.is_empty() {
             return Some("x509: cannot verify signature: algorithm unimplemented");
@@ -250,47 +280,6 @@ impl CertificateRequest {
             }
         }
         Some(())
-    }
-}
-
-/// Values one after the other in DER.
-struct Der<'a>(&'a [u8]);
-
-impl<'a> Der<'a> {
-    /// The next value, which must have a tag.
-    fn value(&mut self, tag: u8) -> Option<&'a [u8]> {
-        let (found, value) = self.next()?;
-        (found == tag).then_some(value)
-    }
-
-    /// The next value with and without its tag and length.
-    fn whole(&mut self, tag: u8) -> Option<(&'a [u8], &'a [u8])> {
-        let before = self.0;
-        let value = self.value(tag)?;
-        Some((&before[..before.len() - self.0.len()], value))
-    }
-
-    /// The next value, which must be whole bytes in a bit string.
-    fn bits(&mut self) -> Option<&'a [u8]> {
-        self.value(BIT_STRING)?.strip_prefix(&[0])
-    }
-
-    /// The next value with its tag.
-    fn next(&mut self) -> Option<(u8, &'a [u8])> {
-        let (&[tag, first], rest) = self.0.split_first_chunk::<2>()?;
-        let (length, rest) = match first {
-            0..=0x7f => (usize::from(first), rest),
-            // Four bytes of length are more than any body has.
-            0x81..=0x84 => {
-                let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-                let length = bytes.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
-                (length, rest)
-            }
-            _ => return None,
-        };
-        let (value, rest) = rest.split_at_checked(length)?;
-        self.0 = rest;
-        Some((tag, value))
     }
 }
 

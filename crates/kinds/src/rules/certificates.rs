@@ -1,6 +1,7 @@
-//! Certificates: signer names and PEM.
+//! Certificates: signer names, user annotations, and PEM.
 
-use watchkeeper_meta::validation::dns1123_subdomain;
+use watchkeeper_meta::quote;
+use watchkeeper_meta::validation::{MAX_ANNOTATIONS, dns1123_label, dns1123_subdomain, qualified_name};
 
 use crate::rules::place::{Errors, Place};
 
@@ -33,16 +34,73 @@ pub(crate) fn blocks(text: &str) -> Vec<Block<'_>> {
         .collect()
 }
 
+/// The longest domain of a signer name, and the longest signer name: `<domain>/<namespace>.<name>`.
+const MAX_SIGNER_DOMAIN: usize = 253;
+const MAX_SIGNER: usize = MAX_SIGNER_DOMAIN + "/".len() + 63 + ".".len() + 253;
+
 /// Validates a signer name: a domain and a path.
 pub(crate) fn check_signer(signer: &Place<'_, '_>, errors: &mut Errors) {
-    let domain = match signer.text().split_once('/') {
+    let (domain, path) = match signer.text().split_once('/') {
         _ if signer.text().is_empty() => return errors.push(signer.required("")),
-        Some((domain, name)) if !domain.is_empty() && !name.is_empty() && !name.contains('/') => domain,
+        Some((domain, path)) if !path.contains('/') => (domain, path),
         _ => {
             let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
             return errors.push(signer.invalid(why));
         }
     };
-    let reasons = dns1123_subdomain(domain).into_iter();
-    errors.extend(reasons.map(|why| signer.invalid(why)));
+    if domain.len() > MAX_SIGNER_DOMAIN {
+        errors.push(signer.too_long(MAX_SIGNER_DOMAIN));
+    }
+    check_labels(signer, domain, dns1123_label, errors);
+    if !domain.contains('.') {
+        let why = "should be a domain with at least two segments separated by dots";
+        errors.push(signer.invalid_for(domain, why));
+    }
+    check_labels(signer, path, dns1123_subdomain, errors);
+    if signer.text().len() > MAX_SIGNER {
+        errors.push(signer.too_long(MAX_SIGNER));
+    }
+}
+
+/// Reports the first invalid label of a part.
+fn check_labels(signer: &Place<'_, '_>, part: &str, rule: fn(&str) -> Vec<String>, errors: &mut Errors) {
+    let mut broken = part.split('.').map(|label| (label, rule(label)));
+    let first = broken.find(|(_, reasons)| !reasons.is_empty());
+    let (label, reasons) = first.unwrap_or_default();
+    let shown = quote(label);
+    let said = |why| signer.invalid_for(part, format!("validating label {shown}: {why}"));
+    errors.extend(reasons.into_iter().map(said));
+}
+
+/// True for the signers of Kubernetes itself.
+pub(crate) fn is_of_kubernetes(signer: &str) -> bool {
+    let domain = signer.split('/').next().unwrap_or_default();
+    domain == "kubernetes.io" || domain.ends_with(".kubernetes.io")
+}
+
+/// Validates what a pod tells the signer of its certificate: like annotations, but every key has a domain.
+pub(crate) fn check_user_annotations(annotations: &Place<'_, '_>, errors: &mut Errors) {
+    for (key, _) in annotations.entries() {
+        let key = key.to_lowercase();
+        if key.is_empty() {
+            errors.push(annotations.required(""));
+            continue;
+        }
+        let reasons = qualified_name(&key);
+        if reasons.is_empty() && !key.contains('/') {
+            let why = r#"must be a domain-prefixed key (such as "acme.io/foo")"#;
+            errors.push(annotations.invalid_for(key.as_str(), why));
+        }
+        errors.extend(
+            reasons
+                .into_iter()
+                .map(|why| annotations.invalid_for(key.as_str(), why)),
+        );
+    }
+    let sizes = annotations
+        .entries()
+        .map(|(key, value)| key.len() + value.text().len());
+    if sizes.sum::<usize>() > MAX_ANNOTATIONS {
+        errors.push(annotations.too_long(MAX_ANNOTATIONS));
+    }
 }

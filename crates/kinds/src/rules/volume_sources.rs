@@ -1,6 +1,11 @@
-//! Volume sources shared by pods and persistent volumes: required fields.
+//! Volume sources of pods and persistent volumes.
 //!
-//! For sources of storage vendors, only the presence of required fields is checked.
+//! A pod and a persistent volume list their sources in their own order ([`Source`]); the rule of a source is here if
+//! both have it: paths of the node and drivers in this file, [`disks`] and [`file_systems`] below. A persistent volume
+//! belongs to no namespace, so its sources name the namespace of what they refer to; such rules are in pairs.
+
+pub(crate) mod disks;
+pub(crate) mod file_systems;
 
 use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain};
 
@@ -11,30 +16,30 @@ use crate::rules::place::{Errors, Place, Rule};
 pub(crate) struct Source {
     /// The field.
     pub(crate) name: &'static str,
-    /// The rule.
-    pub(crate) check: Rule,
+    check: Check,
+    stands_beside_others: bool,
 }
 
-/// Required fields of sources without other rules.
-const NEEDED: &[(&str, &[&str])] = &[
-    ("awsElasticBlockStore", &["volumeID"]),
-    ("azureDisk", &["diskName", "diskURI"]),
-    ("azureFile", &["secretName", "shareName"]),
-    ("cephfs", &["monitors"]),
-    ("cinder", &["volumeID"]),
-    ("flexVolume", &["driver"]),
-    ("gcePersistentDisk", &["pdName"]),
-    ("gitRepo", &["repository"]),
-    ("glusterfs", &["endpoints", "path"]),
-    ("iscsi", &["targetPortal", "iqn"]),
-    ("photonPersistentDisk", &["pdID"]),
-    ("portworxVolume", &["volumeID"]),
-    ("quobyte", &["registry", "volume"]),
-    ("rbd", &["monitors", "image"]),
-    ("scaleIO", &["gateway", "system", "volumeName"]),
-    ("storageos", &["volumeName"]),
-    ("vsphereVolume", &["volumePath"]),
-];
+/// The rule of a source.
+enum Check {
+    /// It needs the source only.
+    Source(Rule),
+    /// It needs the volume too.
+    Volume(VolumeRule),
+}
+
+type VolumeRule = fn(&Place<'_, '_>, &Volume<'_, '_>, &mut Errors);
+
+/// The volume that has the sources.
+#[derive(Clone, Copy)]
+pub(crate) struct Volume<'a, 'v> {
+    /// The object whose fields are the sources.
+    pub(crate) place: &'a Place<'v, 'a>,
+    /// The name of the volume in its pod, or of the persistent volume.
+    pub(crate) name: &'v str,
+    /// The name of the pod; none in a pod template.
+    pub(crate) pod: Option<&'v str>,
+}
 
 /// The names of these sources in error texts.
 const RENAMED: &[(&str, &str)] = &[("gcePersistentDisk", "persistentDisk")];
@@ -55,25 +60,56 @@ const HOST_PATH_TYPES: &[&str] = &[
 
 pub(crate) const MAX_DRIVER_NAME: usize = 63;
 
+/// A source whose rule needs nothing else.
+pub(crate) const fn source(name: &'static str, rule: Rule) -> Source {
+    Source {
+        name,
+        check: Check::Source(rule),
+        stands_beside_others: false,
+    }
+}
+
+/// A source whose rule needs its volume.
+pub(crate) const fn source_in_volume(name: &'static str, rule: VolumeRule) -> Source {
+    Source {
+        name,
+        check: Check::Volume(rule),
+        stands_beside_others: false,
+    }
+}
+
+impl Source {
+    /// Lets the source stand beside another one. In Kubernetes, one source does.
+    pub(crate) const fn beside_others(self) -> Self {
+        Self {
+            stands_beside_others: true,
+            ..self
+        }
+    }
+}
+
 /// Validates that there is exactly one source. If there are several, the first in this order counts.
-pub(crate) fn check_sources(volume: &Place<'_, '_>, sources: &[Source], errors: &mut Errors) {
+pub(crate) fn check_sources(volume: &Volume<'_, '_>, sources: &[Source], errors: &mut Errors) {
     let mut found = false;
     for source in sources {
-        let place = volume.field(source.name);
+        let place = volume.place.field(source.name);
         if !place.is_set() {
             continue;
         }
-        if found {
+        if found && !source.stands_beside_others {
             let place = place.known_as(renamed(source.name, RENAMED_BESIDE_OTHERS));
             errors.push(place.forbidden("may not specify more than 1 volume type"));
         } else {
-            (source.check)(&place.known_as(renamed(source.name, RENAMED)), errors);
-            check_needed(source.name, &place, errors);
+            let place = place.known_as(renamed(source.name, RENAMED));
+            match source.check {
+                Check::Source(rule) => rule(&place, errors),
+                Check::Volume(rule) => rule(&place, volume, errors),
+            }
         }
         found = true;
     }
     if !found {
-        errors.push(volume.required("must specify a volume type"));
+        errors.push(volume.place.required("must specify a volume type"));
     }
 }
 
@@ -82,22 +118,13 @@ fn renamed(name: &'static str, names: &[(&str, &'static str)]) -> &'static str {
     known.map_or(name, |(_, renamed)| renamed)
 }
 
-fn check_needed(source: &'static str, place: &Place<'_, '_>, errors: &mut Errors) {
-    let place = place.known_as(renamed(source, RENAMED));
-    let needed = NEEDED.iter().find(|(name, _)| *name == source);
-    for name in needed.into_iter().flat_map(|(_, fields)| *fields) {
-        let field = place.field(name);
+/// Refuses empty fields.
+fn check_needed(source: &Place<'_, '_>, needed: &[&str], errors: &mut Errors) {
+    for name in needed {
+        let field = source.field(name);
         if field.text().is_empty() && field.len() == 0 {
             errors.push(field.required(""));
         }
-    }
-}
-
-/// A source with only required fields.
-pub(crate) const fn vendor(name: &'static str) -> Source {
-    Source {
-        name,
-        check: |_, _| {},
     }
 }
 
@@ -119,13 +146,15 @@ pub(crate) fn check_local(source: &Place<'_, '_>, errors: &mut Errors) {
     check_no_steps_back(&path, errors);
 }
 
-/// An NFS directory.
-pub(crate) fn check_nfs(source: &Place<'_, '_>, errors: &mut Errors) {
-    source.field("server").must_be_set(errors);
-    let path = source.field("path");
-    path.must_be_set(errors);
-    if !path.text().starts_with('/') {
-        errors.push(path.invalid_for(path.text(), "must be an absolute path"));
+/// A volume of a driver that is a program on the node.
+pub(crate) fn check_flex_volume(source: &Place<'_, '_>, errors: &mut Errors) {
+    check_needed(source, &["driver"], errors);
+    for (key, option) in source.field("options").entries() {
+        let namespace = key.split_once('/').map_or(key, |(namespace, _)| namespace);
+        let domain = format!(".{}", namespace.to_lowercase());
+        if domain.ends_with(".kubernetes.io") || domain.ends_with(".k8s.io") {
+            errors.push(option.invalid_for(key, "kubernetes.io and k8s.io namespaces are reserved"));
+        }
     }
 }
 
@@ -150,5 +179,13 @@ pub(crate) fn check_secret_reference(reference: &Place<'_, '_>, errors: &mut Err
         reference
             .field("namespace")
             .must_be_set_and_keep(dns1123_label, errors);
+    }
+}
+
+/// Refuses a reference to a secret, of whatever name, without these fields.
+fn check_secret_fields(source: &Place<'_, '_>, needed: &[&str], errors: &mut Errors) {
+    let reference = source.field("secretRef");
+    if reference.is_set() {
+        check_needed(&reference, needed, errors);
     }
 }

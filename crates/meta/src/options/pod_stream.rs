@@ -25,6 +25,8 @@ pub struct LogOptions {
     pub limit_bytes: Option<i64>,
     /// Do not check the node's certificate.
     pub insecure_skip_tls_verify_backend: bool,
+    /// `All`, `Stdout` or `Stderr`. Servers refuse it unless the feature gate `PodLogsQuerySplitStreams` is on.
+    pub stream: Option<String>,
 }
 
 /// Options of an exec.
@@ -80,6 +82,7 @@ impl LogOptions {
         query.push_flag("previous", self.previous);
         query.push_some("sinceSeconds", self.since_seconds);
         query.push_some("sinceTime", self.since_time);
+        query.push_some("stream", self.stream.as_deref());
         query.push_some("tailLines", self.tail_lines);
         query.push_flag("timestamps", self.timestamps);
         query.finish()
@@ -104,6 +107,7 @@ impl LogOptions {
             tail_lines: params.number("tailLines")?,
             limit_bytes: params.number("limitBytes")?,
             insecure_skip_tls_verify_backend: params.flag("insecureSkipTLSVerifyBackend"),
+            stream: params.first("stream").map(str::to_owned),
         };
         let errors = options.errors();
         match errors.is_empty() {
@@ -130,10 +134,19 @@ impl LogOptions {
             "must be greater than or equal to 0",
         );
         at_least("limitBytes", self.limit_bytes, 1, "must be greater than 0");
-        at_least("sinceSeconds", self.since_seconds, 1, "must be greater than 0");
-        if self.since_seconds.is_some() && self.since_time.is_some() {
-            let why = "at most one of `sinceTime` or `sinceSeconds` may be specified";
-            errors.push(FieldError::forbidden(&FieldPath::new(""), why));
+        match self.since_time {
+            Some(_) if self.since_seconds.is_some() => {
+                let why = "at most one of `sinceTime` or `sinceSeconds` may be specified";
+                errors.push(FieldError::forbidden(&FieldPath::new(""), why));
+            }
+            _ => at_least("sinceSeconds", self.since_seconds, 1, "must be greater than 0"),
+        }
+        // The feature gate that allows it is off by default.
+        if self.stream.is_some() {
+            errors.push(FieldError::forbidden(
+                &FieldPath::new("stream"),
+                "may not be specified",
+            ));
         }
         errors
     }

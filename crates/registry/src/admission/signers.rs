@@ -4,7 +4,7 @@
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use watchkeeper_kinds::{Part, builtin, requested_certificate};
-use watchkeeper_meta::{Status, quote};
+use watchkeeper_meta::{FieldError, FieldPath, Status, quote};
 
 use crate::context::WriteContext;
 use crate::definition::Definition;
@@ -39,9 +39,7 @@ impl Registry {
             if self.may_act_for_signer(user, word.verb(), signer).await? {
                 return Ok(());
             }
-            let why = format!("user not permitted to {} {}", word.done(), quote(signer));
-            let name = metadata::text(object, "name");
-            Err(Status::forbidden(&definition.group_resource(), name, why))
+            Err(refused(definition, object, user, word, signer))
         })
     }
 
@@ -80,6 +78,30 @@ impl Registry {
     }
 }
 
+/// The error of a user without permission on a signer. For pod certificates it is a validation error, as in Kubernetes.
+fn refused(definition: &Definition, object: &Value, user: &User, word: Word, signer: &str) -> Status {
+    let name = metadata::text(object, "name");
+    if definition.is(&builtin::POD_CERTIFICATE_REQUEST) {
+        let (user, signer) = (quote(&user.name), quote(signer));
+        let why = format!(r#"User {user} is not permitted to "sign" for signer {signer}"#);
+        let error = FieldError::forbidden(&FieldPath::from("spec.signerName"), why);
+        return Status::invalid(&definition.group_kind(), name, &error.into());
+    }
+    let why = format!("user not permitted to {} {}", word.done(), quote(signer));
+    Status::forbidden(&definition.group_resource(), name, why)
+}
+
+/// True if a write changes the certificates of a pod certificate request.
+fn changes_chain(live: Option<&Value>, object: &Value) -> bool {
+    let chain = |object: &Value| {
+        object["status"]["certificateChain"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    live.is_some_and(|live| chain(live) != chain(object))
+}
+
 /// An action for a signer.
 #[derive(Clone, Copy)]
 enum Word {
@@ -92,13 +114,16 @@ impl Word {
     /// The action of a write, if it concerns a signer.
     fn of(definition: &Definition, part: Part, live: Option<&Value>, object: &Value) -> Option<Self> {
         let changes = |field: &str| live.is_none_or(|live| live[field] != object[field]);
-        let (is_request, is_bundle) = (
-            definition.is(&builtin::CERTIFICATE_SIGNING_REQUEST),
-            definition.is(&builtin::CLUSTER_TRUST_BUNDLE),
-        );
+        let [is_request, is_pod_request, is_bundle] = [
+            &builtin::CERTIFICATE_SIGNING_REQUEST,
+            &builtin::POD_CERTIFICATE_REQUEST,
+            &builtin::CLUSTER_TRUST_BUNDLE,
+        ]
+        .map(|kind| definition.is(kind));
         match part {
             Part::Approval if is_request => Some(Self::Approve),
             Part::Status if is_request && changes("status") => Some(Self::Sign),
+            Part::Status if is_pod_request && changes_chain(live, object) => Some(Self::Sign),
             _ if is_bundle && changes("spec") => Some(Self::Attest),
             _ => None,
         }

@@ -330,8 +330,8 @@ impl Write<'_> {
         if draft.given_managers.is_some() {
             errors.append(metadata::manager_errors(&draft.managers));
         }
-        let warnings = &self.context.warnings;
-        errors.append(definition.update_errors(self.part, object, &live.value, warnings));
+        let (now, warnings) = (self.registry.clock().now(), &self.context.warnings);
+        errors.append(definition.update_errors(self.part, object, &live.value, now, warnings));
         errors.append(self.registry.policy_errors(definition, object));
         errors
     }

@@ -71,3 +71,81 @@ fn check_seccomp(key: &str, profile: &Place<'_, '_>, annotations: &Place<'_, '_>
 fn is_app_armor(profile: &str) -> bool {
     matches!(profile, "" | "runtime/default" | "unconfined") || profile.starts_with("localhost/")
 }
+
+/// A profile that a container or pod may have as a field or as an annotation.
+struct Profile {
+    field: &'static str,
+    /// The name in error texts.
+    shown: &'static str,
+    /// The annotation values that mean `RuntimeDefault`.
+    defaults: &'static [&'static str],
+}
+
+const SECCOMP: Profile = Profile {
+    field: "seccompProfile",
+    shown: "seccomp",
+    defaults: &["runtime/default", "docker/default"],
+};
+const APP_ARMOR_PROFILE: Profile = Profile {
+    field: "appArmorProfile",
+    shown: "apparmor",
+    defaults: &["runtime/default"],
+};
+
+/// Checks that profiles of a new pod are the same in annotations and fields, where both are given.
+pub(crate) fn check_profiles(annotations: &Place<'_, '_>, spec: &Place<'_, '_>, errors: &mut Errors) {
+    if annotations.len() == 0 {
+        return;
+    }
+    let context = spec.field("securityContext");
+    let annotation = annotations.value()[SECCOMP_POD].as_str();
+    SECCOMP.check(&context.field(SECCOMP.field), annotation, errors);
+    each_container(spec, |name, context| {
+        let annotation = annotations.value()[format!("{SECCOMP_CONTAINER}{name}")].as_str();
+        SECCOMP.check(&context.field(SECCOMP.field), annotation, errors);
+    });
+    let system = spec.field("os");
+    if system.field("name").text() == "windows" {
+        return;
+    }
+    let of_pod = context.field(APP_ARMOR_PROFILE.field).value();
+    each_container(spec, |name, context| {
+        let annotation = annotations.value()[format!("{APP_ARMOR}{name}")].as_str();
+        let own = context.field(APP_ARMOR_PROFILE.field);
+        let profile = if own.is_set() { own } else { own.with_value(of_pod) };
+        APP_ARMOR_PROFILE.check(&profile, annotation, errors);
+    });
+}
+
+/// Calls a function with the name and the security context of every container.
+fn each_container(spec: &Place<'_, '_>, mut check: impl FnMut(&str, &Place<'_, '_>)) {
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in spec.field(list).items() {
+            check(container.field("name").text(), &container.field("securityContext"));
+        }
+    }
+}
+
+impl Profile {
+    fn check(&self, profile: &Place<'_, '_>, annotation: Option<&str>, errors: &mut Errors) {
+        let Some(annotation) = annotation.filter(|_| profile.is_set()) else {
+            return;
+        };
+        let (kind, file) = (profile.field("type"), profile.field("localhostProfile"));
+        let (same_kind, same_file) = match kind.text() {
+            "Unconfined" => (annotation == "unconfined", true),
+            "RuntimeDefault" => (self.defaults.contains(&annotation), true),
+            "Localhost" => match annotation.strip_prefix("localhost/") {
+                None => (false, true),
+                Some(name) => (true, file.is_set() && file.text() == name),
+            },
+            _ => (true, true),
+        };
+        let shown = self.shown;
+        if !same_kind {
+            errors.push(kind.forbidden(format!("{shown} type in annotation and field must match")));
+        } else if !same_file {
+            errors.push(file.forbidden(format!("{shown} profile in annotation and field must match")));
+        }
+    }
+}

@@ -69,7 +69,7 @@ pub(crate) fn check_pod(spec: &Place<'_, '_>, errors: &mut Errors) {
         let why = "ShareProcessNamespace and HostPID cannot both be enabled";
         errors.push(context.field("shareProcessNamespace").invalid_for(true, why));
     }
-    check_sysctls(&context.field("sysctls"), errors);
+    check_sysctls(&context.field("sysctls"), spec, errors);
     context
         .field("fsGroupChangePolicy")
         .may_be_one_of(&["Always", "OnRootMismatch"], errors);
@@ -153,7 +153,7 @@ fn check_app_armor(profile: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-fn check_sysctls(sysctls: &Place<'_, '_>, errors: &mut Errors) {
+fn check_sysctls(sysctls: &Place<'_, '_>, spec: &Place<'_, '_>, errors: &mut Errors) {
     let mut names = HashSet::new();
     for sysctl in sysctls.items() {
         let name = sysctl.field("name");
@@ -168,8 +168,27 @@ fn check_sysctls(sysctls: &Place<'_, '_>, errors: &mut Errors) {
         } else if names.contains(name.text()) {
             errors.push(name.duplicate());
         }
+        if let Some(shared) = host_namespace(name.text()).filter(|shared| spec.field(shared).is_true()) {
+            errors.push(name.invalid(format!("may not be specified when '{shared}' is true")));
+        }
         names.insert(name.text());
     }
+}
+
+/// The field that shares the namespace of a sysctl with the host. Names have dots, or else slashes.
+fn host_namespace(name: &str) -> Option<&'static str> {
+    let has_slashes = name.find(['.', '/']).is_some_and(|at| name[at..].starts_with('/'));
+    let dotted = |char| match (has_slashes, char) {
+        (true, '.') => '/',
+        (true, '/') => '.',
+        (_, char) => char,
+    };
+    let name: String = name.chars().map(dotted).collect();
+    let starts_with = |prefix: &&str| name.starts_with(prefix);
+    if name == "kernel.sem" || ["kernel.shm", "kernel.msg", "fs.mqueue."].iter().any(|it| starts_with(it)) {
+        return Some("hostIPC");
+    }
+    starts_with(&"net.").then_some("hostNetwork")
 }
 
 fn is_sysctl(name: &str) -> bool {

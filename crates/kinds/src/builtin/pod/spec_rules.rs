@@ -1,6 +1,4 @@
 //! Validation of the spec of a pod or pod template. Errors come in Kubernetes' order.
-//!
-//! Not implemented: the checks of fields that do not apply to `spec.os`.
 
 use std::collections::HashSet;
 
@@ -8,8 +6,8 @@ use watchkeeper_meta::FieldError;
 use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, label_value, labels, qualified_name};
 
 use super::{
-    Around, container_rules, placement_rules, port_rules, resource_rules, security_rules, volume_rules,
-    windows_rules,
+    Around, container_rules, placement_rules, port_rules, resource_rules, security_rules, system_rules,
+    volume_rules, windows_rules,
 };
 use crate::rules::formats::search_domain;
 use crate::rules::place::{Errors, Place};
@@ -18,7 +16,6 @@ const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
 const DNS_POLICIES: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 const PREEMPTION_POLICIES: &[&str] = &["PreemptLowerPriority", "Never"];
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
-const OPERATING_SYSTEMS: &[&str] = &["linux", "windows"];
 const OPERATORS: &[&str] = &["Equal", "Exists"];
 /// The limit of common resolvers.
 const MAX_NAMESERVERS: usize = 3;
@@ -50,6 +47,7 @@ pub(crate) fn check_spec<'v>(spec: &Place<'v, '_>, around: &Around<'v>, errors: 
     }
     check_scheduling_gates(&spec.field("schedulingGates"), errors);
     placement_rules::check_spread(&spec.field("topologySpreadConstraints"), errors);
+    windows_rules::check_host_processes(spec, errors);
     security_rules::check_host_users(spec, errors);
     check_names(spec, errors);
     check_tolerations(&spec.field("tolerations"), errors);
@@ -58,18 +56,7 @@ pub(crate) fn check_spec<'v>(spec: &Place<'v, '_>, around: &Around<'v>, errors: 
     // Kubernetes validates the overhead as container limits, and errors use that path.
     let overhead = spec.field("overhead");
     resource_rules::check_limits(&overhead.field("limits").with_value(overhead.value()), errors);
-    windows_rules::check_host_processes(spec, errors);
-    check_system(&spec.field("os"), errors);
-}
-
-fn check_system(system: &Place<'_, '_>, errors: &mut Errors) {
-    let name = system.field("name");
-    if system.is_set() && name.text().is_empty() {
-        errors.push(name.required(""));
-    } else if system.is_set() && !OPERATING_SYSTEMS.contains(&name.text()) {
-        let error = FieldError::not_supported(&system.path(), name.text(), OPERATING_SYSTEMS);
-        errors.push(error);
-    }
+    system_rules::check_system(spec, errors);
 }
 
 /// Checks the DNS configuration. `dnsPolicy: None` requires a nameserver.

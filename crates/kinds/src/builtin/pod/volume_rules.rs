@@ -8,104 +8,74 @@ use watchkeeper_meta::validation::{annotations, dns1123_label, dns1123_subdomain
 use super::Around;
 use super::container_rules::PULL_POLICIES;
 use super::env_rules::{FILE_FIELDS, check_field_reference, check_resource_reference};
-use crate::builtin::cluster_trust_bundle;
+use crate::builtin::{cluster_trust_bundle, pod_certificate_request};
 use crate::builtin::persistent_volume_claim::check_claim_spec;
-use crate::rules::certificates::check_signer;
+use crate::rules::certificates::{check_signer, check_user_annotations};
 use crate::rules::formats::{check_descending, quantity};
 use crate::rules::place::{Errors, Place};
-use crate::rules::volume_sources::{Source, check_driver, check_host_path, check_nfs, check_sources, vendor};
+use crate::rules::volume_sources::{
+    Source, Volume, check_driver, check_flex_volume, check_host_path, check_sources, disks, file_systems, source,
+    source_in_volume,
+};
 
 /// The volume sources in the order in which Kubernetes checks them.
 const SOURCES: &[Source] = &[
-    Source {
-        name: "emptyDir",
-        check: |source, errors| {
-            let limit = source.field("sizeLimit");
-            if quantity(limit.value()).is_negative() {
-                errors.push(limit.forbidden("SizeLimit field must be a valid resource quantity"));
-            }
-        },
-    },
-    Source {
-        name: "hostPath",
-        check: check_host_path,
-    },
-    Source {
-        name: "gitRepo",
-        check: |source, errors| check_descending(&source.field("directory"), errors),
-    },
-    vendor("gcePersistentDisk"),
-    vendor("awsElasticBlockStore"),
-    Source {
-        name: "secret",
-        check: |source, errors| check_keys(source, "secretName", errors),
-    },
-    Source {
-        name: "nfs",
-        check: check_nfs,
-    },
-    vendor("iscsi"),
-    vendor("glusterfs"),
-    vendor("flocker"),
-    Source {
-        name: "persistentVolumeClaim",
-        check: |source, errors| source.field("claimName").must_be_set(errors),
-    },
-    vendor("rbd"),
-    vendor("cinder"),
-    vendor("cephfs"),
-    vendor("quobyte"),
-    Source {
-        name: "downwardAPI",
-        check: |source, errors| {
-            check_mode(&source.field("defaultMode"), errors);
-            for file in source.field("items").items() {
-                check_file(&file, source, errors);
-            }
-        },
-    },
-    vendor("fc"),
-    vendor("flexVolume"),
-    Source {
-        name: "configMap",
-        check: |source, errors| check_keys(source, "name", errors),
-    },
-    vendor("azureFile"),
-    vendor("vsphereVolume"),
-    vendor("photonPersistentDisk"),
-    vendor("portworxVolume"),
-    vendor("azureDisk"),
-    vendor("storageos"),
-    Source {
-        name: "projected",
-        check: |source, errors| {
-            check_mode(&source.field("defaultMode"), errors);
-            check_projections(source, errors);
-        },
-    },
-    vendor("scaleIO"),
-    Source {
-        name: "csi",
-        check: |source, errors| {
-            check_driver(&source.field("driver"), errors);
-            let secret = source.field("nodePublishSecretRef");
-            if secret.is_set() {
-                secret
-                    .field("name")
-                    .must_be_set_and_keep(dns1123_subdomain, errors);
-            }
-        },
-    },
-    Source {
-        name: "ephemeral",
-        check: check_ephemeral,
-    },
-    Source {
-        name: "image",
-        check: |source, errors| {
-            source.field("pullPolicy").must_be_one_of(PULL_POLICIES, errors);
-        },
-    },
+    source("emptyDir", |source, errors| {
+        let limit = source.field("sizeLimit");
+        if quantity(limit.value()).is_negative() {
+            errors.push(limit.forbidden("SizeLimit field must be a valid resource quantity"));
+        }
+    }),
+    source("hostPath", check_host_path),
+    source("gitRepo", |source, errors| {
+        source.field("repository").must_be_set(errors);
+        check_descending(&source.field("directory"), errors);
+    }),
+    source("gcePersistentDisk", disks::check_gce),
+    source("awsElasticBlockStore", disks::check_aws),
+    source("secret", |source, errors| check_keys(source, "secretName", errors)),
+    source("nfs", file_systems::check_nfs),
+    source_in_volume("iscsi", disks::check_iscsi),
+    source("glusterfs", file_systems::check_gluster_fs),
+    source("flocker", file_systems::check_flocker),
+    source("persistentVolumeClaim", |source, errors| {
+        source.field("claimName").must_be_set(errors);
+    }),
+    source("rbd", disks::check_rbd),
+    source("cinder", disks::check_cinder),
+    source("cephfs", file_systems::check_ceph_fs),
+    source("quobyte", file_systems::check_quobyte),
+    source("downwardAPI", |source, errors| {
+        check_mode(&source.field("defaultMode"), errors);
+        for file in source.field("items").items() {
+            check_file(&file, source, errors);
+        }
+    }),
+    source("fc", disks::check_fibre_channel),
+    source("flexVolume", check_flex_volume),
+    source("configMap", |source, errors| check_keys(source, "name", errors)),
+    source("azureFile", file_systems::check_azure_file),
+    source("vsphereVolume", disks::check_vsphere),
+    source("photonPersistentDisk", disks::check_photon),
+    source("portworxVolume", disks::check_portworx),
+    source("azureDisk", disks::check_azure),
+    source("storageos", disks::check_storage_os),
+    source("projected", |source, errors| {
+        check_mode(&source.field("defaultMode"), errors);
+        check_projections(source, errors);
+    }),
+    source("scaleIO", disks::check_scale_io),
+    source("csi", |source, errors| {
+        check_driver(&source.field("driver"), errors);
+        check_publish_secret(source, errors);
+    }),
+    source_in_volume("ephemeral", check_ephemeral),
+    source_in_volume("image", |source, volume, errors| {
+        if volume.pod.is_some() {
+            source.field("reference").must_be_set(errors);
+        }
+        source.field("pullPolicy").must_be_one_of(PULL_POLICIES, errors);
+    }),
 ];
 
 /// The shortest lifetime of a projected token, in seconds.
@@ -126,9 +96,13 @@ pub(crate) fn check_volumes<'v>(
     let mut names = HashSet::new();
     for volume in volumes.items() {
         let before = errors.len();
-        check_sources(&volume, SOURCES, errors);
-        check_of_pod(&volume, around, errors);
         let name = volume.field("name");
+        let of_pod = Volume {
+            place: &volume,
+            name: name.text(),
+            pod: around.pod,
+        };
+        check_sources(&of_pod, SOURCES, errors);
         name.must_be_set_and_keep(dns1123_label, errors);
         if names.contains(name.text()) {
             errors.push(name.duplicate());
@@ -159,20 +133,17 @@ fn created_claims(volumes: &Place<'_, '_>, around: &Around<'_>) -> HashSet<Strin
         .collect()
 }
 
-/// Checks that apply to pods and not to templates.
-fn check_of_pod(volume: &Place<'_, '_>, around: &Around<'_>, errors: &mut Errors) {
-    let Some(pod) = around.pod else {
-        return;
-    };
-    let (image, name) = (volume.field("image"), volume.field("name"));
-    if image.is_set() {
-        image.field("reference").must_be_set(errors);
-    }
-    if volume.field("ephemeral").is_set() && !pod.is_empty() && !name.text().is_empty() {
-        let claim = format!("{pod}-{}", name.text());
-        for why in dns1123_subdomain(&claim) {
-            let shown = watchkeeper_meta::quote(&claim);
-            errors.push(name.invalid(format!("PVC name {shown}: {why}")));
+/// Checks the secret for publishing an inline CSI volume. As in Kubernetes, errors of the name's syntax name a field
+/// of the volume.
+fn check_publish_secret(source: &Place<'_, '_>, errors: &mut Errors) {
+    let secret = source.field("nodePublishSecretRef");
+    let name = secret.field("name");
+    match name.text() {
+        _ if !secret.is_set() => {}
+        "" => errors.push(name.required("")),
+        text => {
+            let reasons = dns1123_subdomain(text).into_iter();
+            errors.extend(reasons.map(|why| source.field("name").invalid_for(text, why)));
         }
     }
 }
@@ -270,7 +241,10 @@ fn check_projections(projected: &Place<'_, '_>, errors: &mut Errors) {
             kinds += 1;
             check_bundle(&bundle, errors);
             let path = bundle.field("path").text();
-            check_new_path(path, path, &mut paths, projected, errors);
+            // Unlike that of other sources, an empty path counts as a path.
+            if !paths.insert(path) {
+                errors.push(projected.invalid_for(path, "conflicting duplicate paths"));
+            }
         }
         let certificate = source.field("podCertificate");
         if certificate.is_set() {
@@ -340,23 +314,19 @@ const KEY_TYPES: &[&str] = &[
     "ECDSAP521",
     "ED25519",
 ];
-/// An hour.
-const MIN_CERTIFICATE_SECONDS: i64 = 3600;
-/// 91 days.
-const MAX_CERTIFICATE_SECONDS: i64 = 7_862_400;
 
 /// Checks a projected pod certificate.
 fn check_certificate(certificate: &Place<'_, '_>, errors: &mut Errors) {
     check_signer(&certificate.field("signerName"), errors);
     certificate.field("keyType").is_one_of(KEY_TYPES, errors);
     let lifetime = certificate.field("maxExpirationSeconds");
-    if lifetime.is_set() && lifetime.number() < MIN_CERTIFICATE_SECONDS {
-        let why = format!("if provided, maxExpirationSeconds must be >= {MIN_CERTIFICATE_SECONDS}");
-        errors.push(lifetime.invalid(why));
+    let seconds = pod_certificate_request::lifetimes(certificate.field("signerName").text());
+    let refused = |bound: String| lifetime.invalid(format!("if provided, maxExpirationSeconds must be {bound}"));
+    if lifetime.is_set() && lifetime.number() < *seconds.start() {
+        errors.push(refused(format!(">= {}", seconds.start())));
     }
-    if lifetime.number() > MAX_CERTIFICATE_SECONDS {
-        let why = format!("if provided, maxExpirationSeconds must be <= {MAX_CERTIFICATE_SECONDS}");
-        errors.push(lifetime.invalid(why));
+    if lifetime.number() > *seconds.end() {
+        errors.push(refused(format!("<= {}", seconds.end())));
     }
     let paths = CERTIFICATE_PATHS.map(|name| certificate.field(name));
     if paths.iter().all(|path| path.text().is_empty()) {
@@ -366,6 +336,7 @@ fn check_certificate(certificate: &Place<'_, '_>, errors: &mut Errors) {
     for path in paths.iter().filter(|path| !path.text().is_empty()) {
         check_file_path(path, errors);
     }
+    check_user_annotations(&certificate.field("userAnnotations"), errors);
 }
 
 /// Checks a projected token. As in Kubernetes, errors of its path name the volume.
@@ -381,13 +352,26 @@ fn check_token(token: &Place<'_, '_>, projected: &Place<'_, '_>, errors: &mut Er
     check_file_path(&place.field("path"), errors);
 }
 
-/// Checks an ephemeral volume: a claim that lives as long as its pod.
-fn check_ephemeral(source: &Place<'_, '_>, errors: &mut Errors) {
+/// Checks an ephemeral volume: a claim that lives as long as its pod, and is named after the pod and the volume.
+fn check_ephemeral(source: &Place<'_, '_>, volume: &Volume<'_, '_>, errors: &mut Errors) {
     let template = source.field("volumeClaimTemplate");
-    if !template.is_set() {
-        errors.push(template.required(""));
+    match template.is_set() {
+        true => check_claim_template(&template, errors),
+        false => errors.push(template.required("")),
+    }
+    let pod = volume.pod.unwrap_or_default();
+    if pod.is_empty() || volume.name.is_empty() {
         return;
     }
+    let claim = format!("{pod}-{}", volume.name);
+    for why in dns1123_subdomain(&claim) {
+        let shown = watchkeeper_meta::quote(&claim);
+        let name = volume.place.field("name");
+        errors.push(name.invalid_for(volume.name, format!("PVC name {shown}: {why}")));
+    }
+}
+
+fn check_claim_template(template: &Place<'_, '_>, errors: &mut Errors) {
     let metadata = template.field("metadata");
     let given = metadata.value();
     errors.append(annotations(
