@@ -24,6 +24,7 @@ use crate::conversion::Conversion;
 use crate::custom::{CustomVersion, expressions, nulls};
 use crate::kind::{Change, Hooks, Kind, RowCondition};
 use crate::rules::defaulting::fill_from_schema;
+use crate::rules::gated_fields;
 use crate::rules::place::{Errors, Place};
 use crate::rules::schema_rules;
 use crate::table::descriptions::Descriptions;
@@ -245,9 +246,11 @@ impl KindVersion {
         &self.kind.hooks
     }
 
-    /// Sets defaults: those of the schema, then those of the kind. Unchanged parts have them already. `now` is the
+    /// Drops fields of features that are off, and sets defaults: those of the schema, then those of the kind. Unchanged
+    /// parts have them already. `now` is the
     /// time, for fields that start with the write.
     pub fn default(&self, object: &mut Value, difference: &Difference, now: &str) {
+        gated_fields::drop_from(&self.schema, self.type_id, object, difference);
         fill_from_schema(&self.schema, self.type_id, object, difference);
         match &self.custom {
             Some(custom) => nulls::drop_entries(&custom.open_api, object),

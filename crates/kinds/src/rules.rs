@@ -15,6 +15,7 @@ pub(crate) mod device_selectors;
 pub(crate) mod devices;
 pub(crate) mod flow_control;
 pub(crate) mod formats;
+pub(crate) mod gated_fields;
 pub(crate) mod go_structs;
 pub(crate) mod place;
 pub(crate) mod rbac;

@@ -31,11 +31,11 @@
 //! # Limits
 //!
 //! Objects of built-in kinds are validated by the rules of Kubernetes 1.37, with its error texts
-//! ([`watchkeeper_kinds`]). Not implemented:
+//! ([`watchkeeper_kinds`]). Fields of features that are off by default are dropped, as in Kubernetes. Not implemented:
 //!
-//! - validation of vendor volume sources beyond their required fields; of the fields of Windows pods; pod certificate
-//!   requests;
-//! - derived attributes of devices;
+//! - in issued pod certificates, mail addresses with comments, quotes or display names: they are refused. The errors of
+//!   a request that cannot be read, or whose key has not signed it, have texts of their own; no recording shows them;
+//! - printer columns with ranges, unions or `..` in their paths: as with an invalid path, the Table ends before them;
 //! - the parameter `drop=metadata.managedFields` of `Accept`: Kubernetes has it behind a feature gate that is off by
 //!   default and newer than 1.37. It is ignored, as in Kubernetes without the gate;
 //! - alpha kinds, which are not served.

@@ -1,10 +1,13 @@
 //! ClusterTrustBundle: root certificates, optionally of one signer.
 
+use std::collections::BTreeMap;
+
 use watchkeeper_meta::validation::NameRule;
 
 use crate::fields::Selectable;
 use crate::kind::{Hooks, Kind, PLAIN};
-use crate::rules::certificates::{blocks, check_signer};
+use crate::rules::certificate::Certificate;
+use crate::rules::certificates::{Block, blocks, check_signer};
 use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 
@@ -32,8 +35,14 @@ const SELECTABLE: &[Selectable] = &[Selectable::at("spec.signerName", &["/spec/s
 
 const HOOKS: Hooks = Hooks {
     check,
+    check_new: |bundle, errors| check_anchors(&bundle.field("spec").field("trustBundle"), errors),
     check_change: |change, errors| {
         let (spec, live) = (change.new.field("spec"), change.live.field("spec"));
+        let (anchors, before) = (spec.field("trustBundle"), live.field("trustBundle"));
+        // Unchanged certificates may predate a rule.
+        if anchors.text() != before.text() {
+            check_anchors(&anchors, errors);
+        }
         let signer = spec.field("signerName");
         signer.must_stay(&live.field("signerName"), errors);
     },
@@ -42,7 +51,7 @@ const HOOKS: Hooks = Hooks {
 
 fn check(bundle: &Place<'_, '_>, errors: &mut Errors) {
     let spec = bundle.field("spec");
-    let (signer, anchors) = (spec.field("signerName"), spec.field("trustBundle"));
+    let signer = spec.field("signerName");
     bundle.must_be_named(
         |name, is_prefix| check_name(name, is_prefix, signer.text()),
         errors,
@@ -50,10 +59,6 @@ fn check(bundle: &Place<'_, '_>, errors: &mut Errors) {
     if !signer.text().is_empty() {
         check_signer(&signer, errors);
     }
-    if anchors.text().len() > MAX_BYTES {
-        errors.push(anchors.too_long(MAX_BYTES));
-    }
-    check_anchors(&anchors, errors);
 }
 
 /// Checks a name without knowing the bundle: what precedes the last colon must be a valid signer name.
@@ -81,18 +86,47 @@ fn check_name(name: &str, is_prefix: bool, signer: &str) -> Vec<String> {
     }
 }
 
+/// Checks that the bundle consists of certificates of authorities. How many there are matters only if all are.
 fn check_anchors(anchors: &Place<'_, '_>, errors: &mut Errors) {
+    if anchors.text().len() > MAX_BYTES {
+        return errors.push(anchors.too_long(MAX_BYTES));
+    }
     let blocks = blocks(anchors.text());
-    let mut refuse = |why: String| errors.push(anchors.invalid_for("<value omitted>", why));
-    if blocks.is_empty() {
-        refuse("at least one trust anchor must be provided".to_owned());
+    let wrong = blocks
+        .iter()
+        .enumerate()
+        .filter_map(|(index, block)| Some(format!("entry {index} {}", fault_of(block)?)));
+    let mut reasons: Vec<String> = wrong.collect();
+    if reasons.is_empty() {
+        let none = "at least one trust anchor must be provided";
+        reasons.extend(blocks.is_empty().then(|| none.to_owned()));
+        let repeated = repetitions(&blocks).into_iter();
+        reasons.extend(repeated.map(|indices| format!("duplicate trust anchor (indices [{indices}])")));
     }
+    errors.extend(reasons.into_iter().map(|why| anchors.invalid_for("<value omitted>", why)));
+}
+
+/// The reason a block is no trust anchor.
+fn fault_of(block: &Block<'_>) -> Option<String> {
+    if block.label != "CERTIFICATE" {
+        return Some(format!("has bad block type: {}", block.label));
+    }
+    if block.has_headers {
+        return Some("has PEM block headers".to_owned());
+    }
+    match Certificate::read(&block.bytes) {
+        None => Some("does not parse as X.509".to_owned()),
+        Some(certificate) if !certificate.is_authority => Some("does not have the CA bit set".to_owned()),
+        Some(_) => None,
+    }
+}
+
+/// The indices of each block that is there more than once.
+fn repetitions(blocks: &[Block<'_>]) -> Vec<String> {
+    let mut indices: BTreeMap<&[u8], Vec<String>> = BTreeMap::new();
     for (index, block) in blocks.iter().enumerate() {
-        if block.label != "CERTIFICATE" {
-            let label = block.label;
-            refuse(format!("entry {index} has bad block type: {label}"));
-        } else if let Some(first) = blocks[..index].iter().position(|other| other == block) {
-            refuse(format!("duplicate trust anchor (indices [{first} {index}])"));
-        }
+        indices.entry(&block.bytes).or_default().push(index.to_string());
     }
+    let repeated = indices.into_values().filter(|indices| indices.len() > 1);
+    repeated.map(|indices| indices.join(" ")).collect()
 }

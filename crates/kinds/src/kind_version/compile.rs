@@ -193,15 +193,12 @@ fn listing(spec: &Value, names: &Value, version: &Value) -> ApiResource {
     }
 }
 
+/// The printer columns. As in Kubernetes, a path that cannot be followed ends the list: it is no error of the
+/// definition, and only its Tables have less.
 fn columns(version: &Value) -> Vec<Column> {
-    let listed = version["additionalPrinterColumns"]
-        .as_array()
-        .into_iter()
-        .flatten();
-    let columns: Vec<Column> = listed.filter_map(Column::read).collect();
-    match columns.is_empty() {
-        true => vec![Column::age()],
-        false => columns,
+    match version["additionalPrinterColumns"].as_array() {
+        Some(listed) if !listed.is_empty() => listed.iter().map_while(Column::read).collect(),
+        _ => vec![Column::age()],
     }
 }
 
@@ -247,6 +244,8 @@ fn priority(version: &str) -> (u8, u64, u64, Reverse<String>) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -261,5 +260,19 @@ mod tests {
                 "v10", "v2", "v1", "v1beta10", "v1beta2", "v1alpha1", "foo1", "foo10", "vx"
             ]
         );
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_followed_ends_the_columns() {
+        let column = |path: &str| json!({"name": path, "type": "string", "jsonPath": path});
+        let names = |columns: &[&str]| {
+            let stated: Vec<Value> = columns.iter().map(|path| column(path)).collect();
+            let columns = super::columns(&json!({"additionalPrinterColumns": stated}));
+            columns.into_iter().map(|column| column.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&[]), ["Age"]);
+        assert_eq!(names(&[".a", ".b"]), [".a", ".b"]);
+        assert_eq!(names(&[".a", ".b[", ".c"]), [".a"]);
+        assert!(names(&[".b["]).is_empty());
     }
 }

@@ -10,6 +10,8 @@ const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 /// `2.5.29.17`
 const SUBJECT_ALTERNATIVE_NAME: &[u8] = &[0x55, 0x1d, 0x11];
+/// `2.5.29.19`
+const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
 const EMAIL: u8 = 0x81;
 const DNS: u8 = 0x82;
 
@@ -26,6 +28,8 @@ pub(crate) struct Certificate {
     pub(crate) dns_names: Vec<String>,
     /// The mail addresses among its alternative names.
     pub(crate) emails: Vec<String>,
+    /// True if it may sign other certificates.
+    pub(crate) is_authority: bool,
 }
 
 impl Certificate {
@@ -48,6 +52,7 @@ impl Certificate {
             not_after,
             dns_names: Vec::new(),
             emails: Vec::new(),
+            is_authority: false,
         };
         while let Some((tag, value)) = fields.next() {
             if tag == EXTENSIONS {
@@ -63,8 +68,13 @@ impl Certificate {
             let kind = extension.value(OBJECT_IDENTIFIER)?;
             extension.value_if(BOOLEAN);
             let value = extension.value(OCTET_STRING)?;
-            if kind == SUBJECT_ALTERNATIVE_NAME {
-                self.read_names(Der(Der(value).value(SEQUENCE)?))?;
+            match kind {
+                SUBJECT_ALTERNATIVE_NAME => self.read_names(Der(Der(value).value(SEQUENCE)?))?,
+                BASIC_CONSTRAINTS => {
+                    let authority = Der(Der(value).value(SEQUENCE)?).value_if(BOOLEAN);
+                    self.is_authority = authority.is_some_and(|flag| flag != [0]);
+                }
+                _ => {}
             }
         }
         Some(())
@@ -103,15 +113,12 @@ fn time(values: &mut Der<'_>) -> Option<Time> {
 
 #[cfg(test)]
 mod tests {
-    use base64::Engine as _;
-    use base64::engine::general_purpose::STANDARD as BASE64;
-
     use super::*;
     use crate::rules::certificate_request::Signed;
     use crate::rules::certificates::blocks;
 
     fn der(pem: &str) -> Vec<u8> {
-        BASE64.decode(blocks(pem)[0].body()).unwrap()
+        blocks(pem).remove(0).bytes
     }
 
     #[test]
@@ -122,6 +129,7 @@ mod tests {
         assert_eq!(leaf.public_key, Signed::read(&request).unwrap().public_key);
         assert_eq!(leaf.dns_names, ["pod.example.com"]);
         assert_eq!(leaf.emails, ["a@example.com"]);
+        assert!(!leaf.is_authority);
         assert_eq!(leaf.not_before.to_rfc3339(), "2026-11-19T02:08:44Z");
         assert_eq!(leaf.not_after.to_rfc3339(), "2026-11-20T02:08:44Z");
     }

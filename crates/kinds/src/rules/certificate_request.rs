@@ -1,8 +1,6 @@
 //! Reads a PKCS#10 certificate request, as far as the server needs it, and verifies that its own key signed it.
 
 use aws_lc_rs::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::certificates::blocks;
 use super::der::{BOOLEAN, Der, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE, SET};
@@ -41,8 +39,7 @@ pub(crate) fn refusal(pem: &str) -> Option<&'static str> {
     let first = blocks
         .first()
         .filter(|block| block.label == "CERTIFICATE REQUEST");
-    let bytes = first.and_then(|block| BASE64.decode(block.body()).ok());
-    match bytes.as_deref().map(Signed::read) {
+    match first.map(|block| Signed::read(&block.bytes)) {
         None => Some(NO_BLOCK),
         Some(None) => Some("asn1: syntax error: data truncated"),
         Some(Some(signed)) => signed.refusal(),
@@ -218,8 +215,7 @@ impl CertificateRequest {
     pub fn from_pem(pem: &str) -> Option<Self> {
         let blocks = blocks(pem);
         let request = blocks.iter().find(|block| block.label == "CERTIFICATE REQUEST")?;
-        let bytes = BASE64.decode(request.body()).ok()?;
-        let mut info = Der(Der(&bytes).value(SEQUENCE)?);
+        let mut info = Der(Der(&request.bytes).value(SEQUENCE)?);
         let mut info = Der(info.value(SEQUENCE)?);
         info.value(INTEGER)?;
         let (subject, names) = info.whole(SEQUENCE)?;
@@ -285,6 +281,8 @@ impl CertificateRequest {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD as BASE64;
     use proptest::prelude::*;
 
     use super::*;
@@ -327,7 +325,7 @@ mod tests {
         for request in REQUESTS {
             assert_eq!(refusal(request), None, "{request}");
             let all = blocks(request);
-            let mut bytes = BASE64.decode(all[0].body()).unwrap();
+            let mut bytes = all[0].bytes.clone();
             // A letter of the name.
             let name = bytes.windows(3).position(|word| word == b"zoe").unwrap();
             bytes[name] = b'Z';

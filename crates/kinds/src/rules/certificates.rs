@@ -1,35 +1,39 @@
 //! Certificates: signer names, user annotations, and PEM.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use watchkeeper_meta::quote;
 use watchkeeper_meta::validation::{MAX_ANNOTATIONS, dns1123_label, dns1123_subdomain, qualified_name};
 
 use crate::rules::place::{Errors, Place};
 
 /// A block of a text in PEM.
-#[derive(PartialEq, Eq)]
 pub(crate) struct Block<'t> {
     /// `CERTIFICATE`.
     pub(crate) label: &'t str,
-    /// Its base64 content, without white space.
-    body: String,
+    /// True if there are headers before the content.
+    pub(crate) has_headers: bool,
+    /// The content.
+    pub(crate) bytes: Vec<u8>,
 }
 
-impl Block<'_> {
-    /// The content in base64.
-    pub(crate) fn body(&self) -> &str {
-        &self.body
-    }
-}
-
-/// The blocks of a PEM text; text around them is ignored.
+/// The blocks of a PEM text. Text around them is ignored, and so are blocks whose content is not base64.
 pub(crate) fn blocks(text: &str) -> Vec<Block<'_>> {
     let starts = text.split("-----BEGIN ").skip(1);
     starts
         .filter_map(|rest| {
             let (label, rest) = rest.split_once("-----")?;
-            let (body, _) = rest.split_once(&format!("-----END {label}-----"))?;
-            let body = body.split_whitespace().collect();
-            Some(Block { label, body })
+            let (content, _) = rest.split_once(&format!("-----END {label}-----"))?;
+            let is_header = |line: &&str| line.trim().is_empty() || line.contains(':');
+            let has_headers = content.contains(':');
+            let body = content.lines().skip_while(is_header).collect::<String>();
+            let body: String = body.split_whitespace().collect();
+            let bytes = BASE64.decode(body).ok()?;
+            Some(Block {
+                label,
+                has_headers,
+                bytes,
+            })
         })
         .collect()
 }

@@ -97,7 +97,7 @@ fn leading_types(schema: &'static Schema) -> HashSet<TypeId> {
 }
 
 /// The type of the objects in a field, in its list or in its map.
-fn inner_type(shape: &Shape) -> Option<TypeId> {
+pub(crate) fn inner_type(shape: &Shape) -> Option<TypeId> {
     match shape {
         Shape::Struct(id) => Some(*id),
         Shape::List(item) | Shape::Map(item) | Shape::ListMessage(item) => inner_type(item),

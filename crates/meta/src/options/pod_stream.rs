@@ -294,6 +294,16 @@ mod tests {
                 422,
                 r#"PodLogOptions "b" is invalid: []: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"#,
             ),
+            (
+                "sinceSeconds=0&sinceTime=2020-01-01T00%3A00%3A00Z",
+                422,
+                r#"PodLogOptions "b" is invalid: []: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"#,
+            ),
+            (
+                "stream=Stdout&limitBytes=0",
+                422,
+                r#"PodLogOptions "b" is invalid: [limitBytes: Invalid value: 0: must be greater than 0, stream: Forbidden: may not be specified]"#,
+            ),
         ] {
             let status = LogOptions::from_query(query, "b").unwrap_err();
             assert_eq!((status.code, status.message.as_str()), (code, message));

@@ -8,6 +8,7 @@ mod evictions;
 mod mutating_policies;
 mod objects;
 mod operating_systems;
+mod pod_certificates;
 mod pod_security;
 mod policies;
 mod recorded_creates;

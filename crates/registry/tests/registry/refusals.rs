@@ -1404,16 +1404,9 @@ async fn leases_events_and_nodes() {
                 json!(-5),
                 "spec.leaseDurationSeconds: Invalid value: -5: must be greater than 0",
             ),
-            (
-                "/spec/preferredHolder",
-                json!("me"),
-                "spec.preferredHolder: Forbidden: may only be specified if `strategy` is defined",
-            ),
-            (
-                "/spec/strategy",
-                json!("Mine"),
-                "spec.strategy.strategy: Unsupported value: \"Mine\": supported values: \"OldestEmulationVersion\"",
-            ),
+            // Fields of coordinated leader election, which is off, are dropped.
+            ("/spec/preferredHolder", json!("me"), ""),
+            ("/spec/strategy", json!("Mine"), ""),
         ],
     )
     .await;

@@ -696,3 +696,87 @@ async fn a_write_with_an_unidentifiable_list_item_records_no_managers() {
         before["metadata"]["managedFields"]
     );
 }
+
+#[tokio::test]
+async fn a_trust_bundle_consists_of_certificates_of_authorities() {
+    const AT: &str = "/spec/trustBundle";
+    let root = include_str!("../../../kinds/src/rules/certificate_request/root.pem");
+    let leaf = include_str!("../../../kinds/src/rules/certificate_request/ed25519_leaf.pem");
+    let why = |why: &str| format!("spec.trustBundle: Invalid value: \"<value omitted>\": {why}");
+    let headed = root.replacen('\n', "\nA: b\n\n", 1);
+    check(
+        "/apis/certificates.k8s.io/v1/clustertrustbundles",
+        json!({"metadata": {"name": "x"}, "spec": {}}),
+        &[
+            (AT, json!(root), ""),
+            (AT, json!("x"), &why("at least one trust anchor must be provided")),
+            (AT, json!(format!("{root}{root}")), &why("duplicate trust anchor (indices [0 1])")),
+            (AT, json!(leaf), &why("entry 0 does not have the CA bit set")),
+            (AT, json!(headed), &why("entry 0 has PEM block headers")),
+            (
+                AT,
+                json!("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n-----BEGIN X-----\nAAAA\n-----END X-----\n"),
+                &format!(
+                    "[{}, {}]",
+                    why("entry 0 does not parse as X.509"),
+                    why("entry 1 has bad block type: X")
+                ),
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_pod_as_a_whole_requests_what_its_containers_need() {
+    let container = json!({
+        "name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "2Gi"}},
+    });
+    let pod = json!({"metadata": {"name": "x"}, "spec": {"containers": [container]}});
+    check(
+        "/api/v1/namespaces/default/pods",
+        pod,
+        &[
+            ("/spec/resources", json!({"limits": {"cpu": "1", "memory": "2Gi"}}), ""),
+            (
+                "/spec/resources",
+                json!({"requests": {"cpu": "500m", "memory": "2Gi"}}),
+                "spec.resources.requests[cpu]: Invalid value: \"500m\": must be greater than or equal to aggregate \
+                 container requests of 1",
+            ),
+            (
+                "/spec/resources",
+                json!({"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "2Gi", "cpu": "0"}}),
+                "spec.resources.requests: Invalid value: \"1\": must be less than or equal to cpu limit of 0",
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn restart_rules_name_an_action_and_exit_codes() {
+    let rule = |rule: Value| json!([rule]);
+    const AT: &str = "/spec/containers/0/restartPolicyRules";
+    let at = |why: &str| format!("spec.containers[0].restartPolicyRules[0].{why}");
+    let many = vec![json!({"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}); 21];
+    check(
+        "/api/v1/namespaces/default/pods",
+        json!({"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "i", "restartPolicy": "Never"}]}}),
+        &[
+            (AT, rule(json!({"action": "RestartAllContainers", "exitCodes": {"operator": "NotIn", "values": [0]}})), ""),
+            (
+                AT,
+                rule(json!({"action": "DoNotRestart", "exitCodes": {"operator": "Equals"}})),
+                &format!(
+                    "[{}, {}]",
+                    at("action: Unsupported value: \"DoNotRestart\": supported values: \"Restart\", \"RestartAllContainers\""),
+                    at("exitCodes.operator: Unsupported value: \"Equals\": supported values: \"In\", \"NotIn\""),
+                ),
+            ),
+            (AT, rule(json!({"action": "Restart"})), &at("exitCodes: Required value: must be specified")),
+            (AT, json!(many), "spec.containers[0].restartPolicyRules: Too many: 21: must have at most 20 items"),
+        ],
+    )
+    .await;
+}

@@ -7,11 +7,12 @@
 
 use super::de::{Error, unexpected_wire_type};
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
+use crate::limits::NESTING_LIMIT;
 use crate::schema::{Field, NONE, Shown, Slot, Slots, Type};
 
-/// The deepest nesting of messages. Only the schemas of custom resources nest without bound, and in JSON they meet
-/// the same limit.
-pub(super) const MAX_DEPTH: usize = 64;
+/// The deepest nesting of messages. Only the schemas of custom resources nest without bound. What fits into JSON fits
+/// here: one level of JSON is at most two messages, as the items of a list are.
+pub(super) const MAX_DEPTH: usize = 2 * NESTING_LIMIT as usize;
 
 /// The fields of one message. The caller keeps the reader, because it reads the values too.
 #[derive(Clone)]

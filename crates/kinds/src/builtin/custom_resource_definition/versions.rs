@@ -10,7 +10,6 @@ use watchkeeper_meta::{FieldError, FieldPath, go_json};
 
 use super::patterns::PatternBudget;
 use super::schema;
-use crate::custom::json_path::JsonPath;
 use crate::rules::place::{Errors, Place};
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
@@ -232,9 +231,6 @@ fn check_columns(path: &FieldPath, columns: &Value, errors: &mut Errors) {
             errors.push(FieldError::required(&at, ""));
         } else if !json_path.starts_with('.') {
             errors.push(FieldError::invalid(&at, json_path, NOT_SIMPLE));
-        } else if JsonPath::parse(json_path).is_none() {
-            let why = "is a path that this server cannot follow";
-            errors.push(FieldError::invalid(&at, json_path, why));
         }
     }
 }

@@ -14,6 +14,11 @@ pub(crate) const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 const MESSAGE_POLICIES: &[&str] = &["File", "FallbackToLogsOnError"];
 const RESTART_POLICIES: &[&str] = &["Always", "Never", "OnFailure"];
 
+const MAX_RESTART_RULES: usize = 20;
+const RESTART_ACTIONS: &[&str] = &["Restart", "RestartAllContainers"];
+const EXIT_CODE_OPERATORS: &[&str] = &["In", "NotIn"];
+const MAX_EXIT_CODES: usize = 255;
+
 /// Fields that an ephemeral container may not set: nothing probes or restarts it.
 const NOT_EPHEMERAL: &[&str] = &[
     "ports",
@@ -143,8 +148,25 @@ fn check_unique<'v>(container: &Place<'v, '_>, names: &mut HashSet<&'v str>, err
 fn check_restart(container: &Place<'_, '_>, errors: &mut Errors) {
     let policy = container.field("restartPolicy");
     policy.may_be_one_of(RESTART_POLICIES, errors);
-    if container.field("restartPolicyRules").len() > 0 && !policy.is_set() {
+    let rules = container.field("restartPolicyRules");
+    if rules.len() > 0 && !policy.is_set() {
         errors.push(policy.required("must specify restartPolicy when restart rules are used"));
+    }
+    if rules.len() > MAX_RESTART_RULES {
+        errors.push(rules.too_many(MAX_RESTART_RULES));
+    }
+    for rule in rules.items() {
+        rule.field("action").is_one_of(RESTART_ACTIONS, errors);
+        let codes = rule.field("exitCodes");
+        if !codes.is_set() {
+            errors.push(codes.required("must be specified"));
+            continue;
+        }
+        codes.field("operator").is_one_of(EXIT_CODE_OPERATORS, errors);
+        let values = codes.field("values");
+        if values.len() > MAX_EXIT_CODES {
+            errors.push(values.too_many(MAX_EXIT_CODES));
+        }
     }
 }
 

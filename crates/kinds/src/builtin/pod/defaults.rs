@@ -1,12 +1,12 @@
 //! Defaults of pods and pod templates.
 //!
-//! Templates share [`default_spec`]; the other defaults apply to pods only, so that templates stay as written. Not
-//! implemented: pod-level requests and limits derived from those of the containers.
+//! Templates share [`default_spec`]; the other defaults apply to pods only, so that templates stay as written.
 
 use serde_json::{Value, json};
 
-use super::image;
+use super::{image, quota};
 use crate::rules::defaulting::{fill, items_mut, object_mut};
+use crate::rules::resource_names::is_huge_page;
 
 /// `rw-r--r--`.
 const FILE_MODE: i64 = 0o644;
@@ -21,6 +21,8 @@ pub(crate) fn default_pod(pod: &mut Value) {
     for list in ["containers", "initContainers"] {
         items_mut(spec, list).for_each(default_requests_to_limits);
     }
+    default_pod_limits(spec);
+    default_pod_requests(spec);
     fill(spec, "enableServiceLinks", true);
     if spec["hostNetwork"] == true {
         for list in ["containers", "initContainers"] {
@@ -42,6 +44,43 @@ fn default_requests_to_limits(container: &mut Value) {
     fill(resources, "requests", json!({}));
     for (name, limit) in limits {
         fill(&mut resources["requests"], &name, limit);
+    }
+}
+
+/// Sets the limits of a pod on huge pages to those of its containers, if the pod states other resources.
+fn default_pod_limits(spec: &mut Value) {
+    let is_stated = |list: &str| spec["resources"][list].as_object().is_some_and(|list| !list.is_empty());
+    if !is_stated("requests") && !is_stated("limits") {
+        return;
+    }
+    let pages = quota::of_containers(spec, "limits").into_iter();
+    let pages: Vec<_> = pages
+        .filter(|(name, _)| is_huge_page(name) && spec["resources"]["requests"].get(name).is_none())
+        .collect();
+    fill_amounts(spec, "limits", pages);
+}
+
+/// Sets the requests of a pod that has limits: to those of its containers, or else to its limits. Huge pages that are
+/// requested must be limited, so their requests follow the limits.
+fn default_pod_requests(spec: &mut Value) {
+    let limits = spec["resources"]["limits"].as_object().cloned().unwrap_or_default();
+    if limits.is_empty() {
+        return;
+    }
+    let requests = quota::of_containers(spec, "requests").into_iter();
+    let requests = requests.filter(|(name, _)| !is_huge_page(name));
+    let amounts = requests.chain(limits).filter(|(name, _)| quota::is_of_pods(name));
+    fill_amounts(spec, "requests", amounts.collect());
+}
+
+/// Sets amounts of a pod as a whole where they are unset.
+fn fill_amounts(spec: &mut Value, list: &str, amounts: Vec<(String, Value)>) {
+    if amounts.is_empty() {
+        return;
+    }
+    fill(&mut spec["resources"], list, json!({}));
+    for (name, amount) in amounts {
+        fill(&mut spec["resources"][list], &name, amount);
     }
 }
 
@@ -170,5 +209,39 @@ fn default_projection(projection: &mut Value) {
     }
     if let Some(source) = object_mut(projection, "downwardAPI") {
         items_mut(source, "items").for_each(default_field_reference);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_that_states_limits_requests_what_its_containers_do() {
+        let check = |stated: Value, defaulted: Value| {
+            let container = |resources: Value| json!({"resources": resources});
+            let mut spec = json!({
+                "containers": [
+                    container(json!({"requests": {"cpu": "1", "ephemeral-storage": "1Gi"}})),
+                    container(json!({"requests": {"cpu": "500m"}, "limits": {"hugepages-2Mi": "2Mi"}})),
+                ],
+                "resources": stated,
+            });
+            default_pod_limits(&mut spec);
+            default_pod_requests(&mut spec);
+            assert_eq!(spec["resources"], defaulted);
+        };
+        check(Value::Null, Value::Null);
+        check(
+            json!({"limits": {"cpu": "2", "memory": "1Gi"}}),
+            json!({
+                "limits": {"cpu": "2", "memory": "1Gi", "hugepages-2Mi": "2Mi"},
+                "requests": {"cpu": "1500m", "memory": "1Gi", "hugepages-2Mi": "2Mi"},
+            }),
+        );
+        check(
+            json!({"requests": {"cpu": "3", "hugepages-2Mi": "4Mi"}}),
+            json!({"requests": {"cpu": "3", "hugepages-2Mi": "4Mi"}}),
+        );
     }
 }

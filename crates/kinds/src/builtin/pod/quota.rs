@@ -58,44 +58,50 @@ pub fn has_pod_resources(pod: &Value) -> bool {
 }
 
 /// True for a resource that can be stated for a pod as a whole.
-fn is_of_pods(name: &str) -> bool {
+pub(crate) fn is_of_pods(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
 
-/// The resources of a pod as a whole: what it states, or the sum over its containers and sidecars, or the highest sum
-/// while init containers run, each next to the sidecars started before it.
+/// The resources of a pod as a whole: what it states, or what its containers need.
 pub fn total(pod: &Value) -> Value {
     let mut total = json!({});
     let spec = &pod["spec"];
     for list in ["requests", "limits"] {
-        let mut amounts: Map<String, Value> = Map::new();
-        for container in spec["containers"].as_array().into_iter().flatten() {
-            merge(&mut amounts, &container["resources"][list], |old, new| {
-                old.checked_add(&new)
-            });
-        }
-        let (mut sidecars, mut before) = (Map::new(), Map::new());
-        for container in spec["initContainers"].as_array().into_iter().flatten() {
-            let own = &container["resources"][list];
-            let mut together = sidecars.clone();
-            merge(&mut together, own, |old, new| old.checked_add(&new));
-            merge(&mut before, &Value::Object(together.clone()), |old, new| {
-                Some(old.max(new))
-            });
-            if container["restartPolicy"] == "Always" {
-                merge(&mut amounts, own, |old, new| old.checked_add(&new));
-                sidecars = together;
-            }
-        }
-        merge(&mut amounts, &Value::Object(before), |old, new| {
-            Some(old.max(new))
-        });
+        let mut amounts = of_containers(spec, list);
         let stated = spec["resources"][list].as_object().into_iter().flatten();
         let stated = stated.filter(|(name, _)| is_of_pods(name));
         amounts.extend(stated.map(|(name, amount)| (name.clone(), amount.clone())));
         total[list] = Value::Object(amounts);
     }
     total
+}
+
+/// The requests or limits of all containers: the sum over containers and sidecars, or the highest sum while init
+/// containers run, each next to the sidecars started before it.
+pub(crate) fn of_containers(spec: &Value, list: &str) -> Map<String, Value> {
+    let mut amounts: Map<String, Value> = Map::new();
+    for container in spec["containers"].as_array().into_iter().flatten() {
+        merge(&mut amounts, &container["resources"][list], |old, new| {
+            old.checked_add(&new)
+        });
+    }
+    let (mut sidecars, mut before) = (Map::new(), Map::new());
+    for container in spec["initContainers"].as_array().into_iter().flatten() {
+        let own = &container["resources"][list];
+        let mut together = sidecars.clone();
+        merge(&mut together, own, |old, new| old.checked_add(&new));
+        merge(&mut before, &Value::Object(together.clone()), |old, new| {
+            Some(old.max(new))
+        });
+        if container["restartPolicy"] == "Always" {
+            merge(&mut amounts, own, |old, new| old.checked_add(&new));
+            sidecars = together;
+        }
+    }
+    merge(&mut amounts, &Value::Object(before), |old, new| {
+        Some(old.max(new))
+    });
+    amounts
 }
 
 fn merge(amounts: &mut Map<String, Value>, more: &Value, join: fn(Quantity, Quantity) -> Option<Quantity>) {

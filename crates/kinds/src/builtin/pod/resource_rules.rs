@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
 use watchkeeper_meta::FieldError;
 use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, qualified_name};
 use watchkeeper_wire::values::Quantity;
 
+use super::quota;
 use crate::rules::formats::quantity;
 use crate::rules::go_structs;
 use crate::rules::place::{Errors, Place};
@@ -40,6 +42,41 @@ pub(crate) fn check_pod_resources(spec: &Place<'_, '_>, errors: &mut Errors) {
         errors.push(claims.forbidden("claims cannot be set for Resources at pod-level"));
     }
     check_requirements(&resources, check_pod_name, errors);
+    check_against_containers(spec, &resources, errors);
+}
+
+/// Checks that a pod requests what its containers need together, and that none may use more than the pod.
+fn check_against_containers(spec: &Place<'_, '_>, resources: &Place<'_, '_>, errors: &mut Errors) {
+    let requests = resources.field("requests");
+    for (name, needed) in quota::of_containers(spec.value(), "requests") {
+        let request = requests.entry(&name);
+        let (asked, needed) = (quantity_or_zero(&request), quantity(&needed));
+        if quota::is_of_pods(&name) && needed > asked {
+            let why = format!("must be greater than or equal to aggregate container requests of {needed}");
+            errors.push(request.invalid_for(asked.to_string(), why));
+        }
+    }
+    let limits = resources.field("limits");
+    // As in Kubernetes, these paths are below the resources of the pod.
+    let containers = resources.field("containers").with_value(spec.field("containers").value());
+    for container in containers.items() {
+        for (name, limit) in container.field("resources").field("limits").entries() {
+            let most = limits.entry(name);
+            if most.is_set() && quantity(limit.value()) > quantity(most.value()) {
+                let why = format!("must be less than or equal to pod limits of {}", quantity(most.value()));
+                let place = container.entry(name);
+                let place = place.field("limits");
+                errors.push(place.invalid_for(quantity(limit.value()).to_string(), why));
+            }
+        }
+    }
+}
+
+fn quantity_or_zero(amount: &Place<'_, '_>) -> Quantity {
+    match amount.is_set() {
+        true => quantity(amount.value()),
+        false => quantity(&Value::from(0)),
+    }
 }
 
 fn check_pod_name(name: &str, place: &Place<'_, '_>, errors: &mut Errors) {

@@ -185,7 +185,7 @@ fn host_namespace(name: &str) -> Option<&'static str> {
     };
     let name: String = name.chars().map(dotted).collect();
     let starts_with = |prefix: &&str| name.starts_with(prefix);
-    if name == "kernel.sem" || ["kernel.shm", "kernel.msg", "fs.mqueue."].iter().any(|it| starts_with(it)) {
+    if name == "kernel.sem" || ["kernel.shm", "kernel.msg", "fs.mqueue."].iter().any(starts_with) {
         return Some("hostIPC");
     }
     starts_with(&"net.").then_some("hostNetwork")

@@ -31,6 +31,20 @@ async fn a_kind_is_usable_as_soon_as_its_definition_was_created() {
 }
 
 #[tokio::test]
+async fn a_schema_may_nest_as_deep_as_its_json() {
+    let mut schema = json!({"type": "string"});
+    for _ in 0..100 {
+        schema = json!({"type": "array", "items": schema});
+    }
+    let cluster = Cluster::with_widgets(json!({"type": "object", "properties": {"deep": schema}})).await;
+    cluster
+        .create(widget("a", json!({"deep": [[[]]]})))
+        .await
+        .unwrap();
+    assert_eq!(cluster.names().await, ["a"]);
+}
+
+#[tokio::test]
 async fn kinds_are_served_after_a_restart() {
     let cluster = Cluster::with_widgets(free()).await;
     cluster.create(widget("a", json!({}))).await.unwrap();
