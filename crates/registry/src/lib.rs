@@ -31,7 +31,8 @@
 //! # Limits
 //!
 //! Objects of built-in kinds are validated by the rules of Kubernetes 1.37, with its error texts
-//! ([`watchkeeper_kinds`]). Fields of features that are off by default are dropped, as in Kubernetes. Not implemented:
+//! ([`watchkeeper_kinds`]). Fields of features that are off by default are dropped, as in Kubernetes; only those of
+//! resource slices are validated and kept. Not implemented:
 //!
 //! - in issued pod certificates, mail addresses with comments, quotes or display names: they are refused. The errors of
 //!   a request that cannot be read, or whose key has not signed it, have texts of their own; no recording shows them;

@@ -64,6 +64,7 @@ const HOOKS: Hooks = Hooks {
     default: default_claim,
     prepare_for_create: |claim, _| {
         claim["status"] = json!({"phase": "Pending"});
+        drop_foreign_source(&mut claim["spec"]);
         drop_unknown_source(&mut claim["spec"]);
         copy_data_source(&mut claim["spec"]);
         protect(claim, "kubernetes.io/pvc-protection");
@@ -71,6 +72,9 @@ const HOOKS: Hooks = Hooks {
     prepare_for_update: |part, claim, live, _| {
         if part == Part::Object {
             // A data source that was accepted before is validated, not dropped.
+            if live["spec"].get("dataSourceRef").is_none() {
+                drop_foreign_source(&mut claim["spec"]);
+            }
             if live["spec"].get("dataSource").is_none() {
                 drop_unknown_source(&mut claim["spec"]);
             }
@@ -103,7 +107,16 @@ pub(crate) fn default_claim(claim: &mut Value) {
     }
 }
 
-/// Drops a `dataSource` of a kind that this field does not support.
+/// Drops a data source in a namespace: the feature `CrossNamespaceVolumeDataSource` is off by default.
+fn drop_foreign_source(spec: &mut Value) {
+    let namespace = spec["dataSourceRef"]["namespace"].as_str();
+    let is_foreign = namespace.is_some_and(|namespace| !namespace.is_empty());
+    if let (true, Some(fields)) = (is_foreign, spec.as_object_mut()) {
+        fields.remove("dataSourceRef");
+    }
+}
+
+/// Drops a `dataSource` of a kind that this field does not support, unless `dataSourceRef` says the same or more.
 fn drop_unknown_source(spec: &mut Value) {
     let is_known = |source: &Value| {
         let text = |name: &str| source[name].as_str().unwrap_or_default();
@@ -112,6 +125,7 @@ fn drop_unknown_source(spec: &mut Value) {
         kind == ("", "PersistentVolumeClaim") || kind == snapshot
     };
     if let Some(fields) = spec.as_object_mut()
+        && !fields.contains_key("dataSourceRef")
         && fields.get("dataSource").is_some_and(|source| !is_known(source))
     {
         fields.remove("dataSource");

@@ -1,5 +1,5 @@
 //! Fields of features that are off by default in Kubernetes 1.37: what a client sends for them is dropped, without an
-//! error, as kube-apiserver drops them.
+//! error, as kube-apiserver drops them. Those of resource slices are not here: they are validated and kept.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -26,8 +26,6 @@ const OFF: &[(&str, &[&str])] = &[
     ("core/v1.Lifecycle", &["stopSignal"]),
     // CoordinatedLeaderElection
     ("coordination/v1.LeaseSpec", &["preferredHolder", "strategy"]),
-    // CrossNamespaceVolumeDataSource
-    ("core/v1.TypedObjectReference", &["namespace"]),
     // DRADerivedAttributes
     ("resource/v1.DeviceSubRequest", &["derivedAttributes"]),
     ("resource/v1.ExactDeviceRequest", &["derivedAttributes"]),

@@ -780,3 +780,24 @@ async fn restart_rules_name_an_action_and_exit_codes() {
     )
     .await;
 }
+
+#[tokio::test]
+async fn a_data_source_in_a_namespace_is_dropped_as_a_whole() {
+    let registry = registry().await;
+    let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let claim = |name: &str, source: Value| {
+        json!({"metadata": {"name": name}, "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "dataSourceRef": source,
+        }})
+    };
+    let foreign = claim(
+        "x",
+        json!({"kind": "PersistentVolumeClaim", "name": "c", "namespace": "other"}),
+    );
+    let created = send(&registry, "POST", claims, foreign).await.unwrap();
+    assert_eq!(created["spec"].get("dataSourceRef"), None);
+    assert_eq!(created["spec"].get("dataSource"), None);
+    let own = claim("y", json!({"kind": "PersistentVolumeClaim", "name": "c"}));
+    let created = send(&registry, "POST", claims, own).await.unwrap();
+    assert_eq!(created["spec"]["dataSource"]["name"], "c");
+}
