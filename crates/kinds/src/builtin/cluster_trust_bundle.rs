@@ -103,7 +103,11 @@ fn check_anchors(anchors: &Place<'_, '_>, errors: &mut Errors) {
         let repeated = repetitions(&blocks).into_iter();
         reasons.extend(repeated.map(|indices| format!("duplicate trust anchor (indices [{indices}])")));
     }
-    errors.extend(reasons.into_iter().map(|why| anchors.invalid_for("<value omitted>", why)));
+    errors.extend(
+        reasons
+            .into_iter()
+            .map(|why| anchors.invalid_for("<value omitted>", why)),
+    );
 }
 
 /// The reason a block is no trust anchor.

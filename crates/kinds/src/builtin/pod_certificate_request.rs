@@ -125,7 +125,10 @@ fn check_request(request: &Place<'_, '_>, errors: &mut Errors) {
         return errors.push(request.too_long(MAX_REQUEST_BYTES));
     }
     let Some(signed) = Signed::read(&bytes) else {
-        return errors.push(request.invalid_for(request.text(), "must be a valid PKCS#10 certificate signing request"));
+        return errors.push(request.invalid_for(
+            request.text(),
+            "must be a valid PKCS#10 certificate signing request",
+        ));
     };
     errors.extend(match signed.key_type() {
         KeyType::Rsa(bits) if !RSA_SIZES.contains(&bits) => {

@@ -121,7 +121,10 @@ pub(crate) fn check_profiles(annotations: &Place<'_, '_>, spec: &Place<'_, '_>, 
 fn each_container(spec: &Place<'_, '_>, mut check: impl FnMut(&str, &Place<'_, '_>)) {
     for list in ["initContainers", "containers", "ephemeralContainers"] {
         for container in spec.field(list).items() {
-            check(container.field("name").text(), &container.field("securityContext"));
+            check(
+                container.field("name").text(),
+                &container.field("securityContext"),
+            );
         }
     }
 }

@@ -49,7 +49,11 @@ fn default_requests_to_limits(container: &mut Value) {
 
 /// Sets the limits of a pod on huge pages to those of its containers, if the pod states other resources.
 fn default_pod_limits(spec: &mut Value) {
-    let is_stated = |list: &str| spec["resources"][list].as_object().is_some_and(|list| !list.is_empty());
+    let is_stated = |list: &str| {
+        spec["resources"][list]
+            .as_object()
+            .is_some_and(|list| !list.is_empty())
+    };
     if !is_stated("requests") && !is_stated("limits") {
         return;
     }
@@ -63,7 +67,10 @@ fn default_pod_limits(spec: &mut Value) {
 /// Sets the requests of a pod that has limits: to those of its containers, or else to its limits. Huge pages that are
 /// requested must be limited, so their requests follow the limits.
 fn default_pod_requests(spec: &mut Value) {
-    let limits = spec["resources"]["limits"].as_object().cloned().unwrap_or_default();
+    let limits = spec["resources"]["limits"]
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
     if limits.is_empty() {
         return;
     }

@@ -58,12 +58,17 @@ fn check_against_containers(spec: &Place<'_, '_>, resources: &Place<'_, '_>, err
     }
     let limits = resources.field("limits");
     // As in Kubernetes, these paths are below the resources of the pod.
-    let containers = resources.field("containers").with_value(spec.field("containers").value());
+    let containers = resources
+        .field("containers")
+        .with_value(spec.field("containers").value());
     for container in containers.items() {
         for (name, limit) in container.field("resources").field("limits").entries() {
             let most = limits.entry(name);
             if most.is_set() && quantity(limit.value()) > quantity(most.value()) {
-                let why = format!("must be less than or equal to pod limits of {}", quantity(most.value()));
+                let why = format!(
+                    "must be less than or equal to pod limits of {}",
+                    quantity(most.value())
+                );
                 let place = container.entry(name);
                 let place = place.field("limits");
                 errors.push(place.invalid_for(quantity(limit.value()).to_string(), why));

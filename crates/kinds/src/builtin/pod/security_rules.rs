@@ -177,7 +177,9 @@ fn check_sysctls(sysctls: &Place<'_, '_>, spec: &Place<'_, '_>, errors: &mut Err
 
 /// The field that shares the namespace of a sysctl with the host. Names have dots, or else slashes.
 fn host_namespace(name: &str) -> Option<&'static str> {
-    let has_slashes = name.find(['.', '/']).is_some_and(|at| name[at..].starts_with('/'));
+    let has_slashes = name
+        .find(['.', '/'])
+        .is_some_and(|at| name[at..].starts_with('/'));
     let dotted = |char| match (has_slashes, char) {
         (true, '.') => '/',
         (true, '/') => '.',

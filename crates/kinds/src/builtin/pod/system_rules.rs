@@ -77,7 +77,9 @@ fn check_windows(spec: &Place<'_, '_>, errors: &mut Errors) {
         check(within.map_or_else(|| spec.field(name), |_| context.field(name)));
     }
     each_container_context(spec, |context| {
-        NOT_OF_WINDOWS_CONTAINER.iter().for_each(|name| check(context.field(name)));
+        NOT_OF_WINDOWS_CONTAINER
+            .iter()
+            .for_each(|name| check(context.field(name)));
     });
 }
 

@@ -8,14 +8,14 @@ use watchkeeper_meta::validation::{annotations, dns1123_label, dns1123_subdomain
 use super::Around;
 use super::container_rules::PULL_POLICIES;
 use super::env_rules::{FILE_FIELDS, check_field_reference, check_resource_reference};
-use crate::builtin::{cluster_trust_bundle, pod_certificate_request};
 use crate::builtin::persistent_volume_claim::check_claim_spec;
+use crate::builtin::{cluster_trust_bundle, pod_certificate_request};
 use crate::rules::certificates::{check_signer, check_user_annotations};
 use crate::rules::formats::{check_descending, quantity};
 use crate::rules::place::{Errors, Place};
 use crate::rules::volume_sources::{
-    Source, Volume, check_driver, check_flex_volume, check_host_path, check_sources, disks, file_systems, source,
-    source_in_volume,
+    Source, Volume, check_driver, check_flex_volume, check_host_path, check_sources, disks, file_systems,
+    source, source_in_volume,
 };
 
 /// The volume sources in the order in which Kubernetes checks them.
@@ -33,7 +33,9 @@ const SOURCES: &[Source] = &[
     }),
     source("gcePersistentDisk", disks::check_gce),
     source("awsElasticBlockStore", disks::check_aws),
-    source("secret", |source, errors| check_keys(source, "secretName", errors)),
+    source("secret", |source, errors| {
+        check_keys(source, "secretName", errors)
+    }),
     source("nfs", file_systems::check_nfs),
     source_in_volume("iscsi", disks::check_iscsi),
     source("glusterfs", file_systems::check_gluster_fs),
@@ -321,7 +323,8 @@ fn check_certificate(certificate: &Place<'_, '_>, errors: &mut Errors) {
     certificate.field("keyType").is_one_of(KEY_TYPES, errors);
     let lifetime = certificate.field("maxExpirationSeconds");
     let seconds = pod_certificate_request::lifetimes(certificate.field("signerName").text());
-    let refused = |bound: String| lifetime.invalid(format!("if provided, maxExpirationSeconds must be {bound}"));
+    let refused =
+        |bound: String| lifetime.invalid(format!("if provided, maxExpirationSeconds must be {bound}"));
     if lifetime.is_set() && lifetime.number() < *seconds.start() {
         errors.push(refused(format!(">= {}", seconds.start())));
     }

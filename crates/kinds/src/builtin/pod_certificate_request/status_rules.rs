@@ -38,7 +38,8 @@ pub(super) fn check_change(change: &Change<'_>, errors: &mut Errors) {
         Some("Issued") => check_issued(change, &status, errors),
         Some(_) => {
             let wanted = content(&json!({"conditions": status.field("conditions").value()}));
-            let why = "non-condition status fields must be empty when denying or failing the PodCertificateRequest";
+            let why =
+                "non-condition status fields must be empty when denying or failing the PodCertificateRequest";
             check_same(&status, &wanted, why, errors);
         }
         None => {
@@ -57,7 +58,9 @@ fn outcome<'v>(status: &Place<'v, '_>) -> Option<&'v str> {
 
 /// A status without what is unset or empty.
 fn content(status: &Value) -> Value {
-    let is_set = |value: &Value| !value.is_null() && value != "" && value.as_array().is_none_or(|list| !list.is_empty());
+    let is_set = |value: &Value| {
+        !value.is_null() && value != "" && value.as_array().is_none_or(|list| !list.is_empty())
+    };
     let fields = status.as_object().into_iter().flatten();
     fields
         .filter(|(_, value)| is_set(value))
@@ -106,7 +109,9 @@ fn check_issued(change: &Change<'_>, status: &Place<'_, '_>, errors: &mut Errors
     let before = errors.len();
     check_names(&chain, &leaf, errors);
     let spec = change.live.field("spec");
-    let request = BASE64.decode(spec.field("stubPKCS10Request").text()).unwrap_or_default();
+    let request = BASE64
+        .decode(spec.field("stubPKCS10Request").text())
+        .unwrap_or_default();
     if Signed::read(&request).is_none_or(|request| request.public_key != leaf.public_key) {
         let why = "leaf certificate was not issued to the requested public key";
         return errors.push(chain.invalid_for(chain.text(), why));
@@ -141,8 +146,14 @@ fn read_leaf(chain: &Place<'_, '_>, errors: &mut Errors) -> Option<Certificate> 
 fn check_names(chain: &Place<'_, '_>, leaf: &Certificate, errors: &mut Errors) {
     for name in &leaf.dns_names {
         for (is_wrong, why) in [
-            (name.is_empty(), "leaf certificate should not contain empty DNSName"),
-            (name.contains(".."), "leaf certificate's DNSName should not contain '..'"),
+            (
+                name.is_empty(),
+                "leaf certificate should not contain empty DNSName",
+            ),
+            (
+                name.contains(".."),
+                "leaf certificate's DNSName should not contain '..'",
+            ),
             (
                 name.starts_with('.') || name.ends_with('.'),
                 "leaf certificate's DNSName should not start or end with '.'",
@@ -162,7 +173,9 @@ fn check_names(chain: &Place<'_, '_>, leaf: &Certificate, errors: &mut Errors) {
 /// True for `someone@example.com`. Kubernetes also accepts comments, quotes and display names.
 fn is_address(address: &str) -> bool {
     let fits = |part: &str| !part.is_empty() && !part.contains(['@', ' ', '<', '>', ',', ';']);
-    address.split_once('@').is_some_and(|(name, host)| fits(name) && fits(host))
+    address
+        .split_once('@')
+        .is_some_and(|(name, host)| fits(name) && fits(host))
 }
 
 fn check_times_are_set(status: &Place<'_, '_>, errors: &mut Errors) {
@@ -268,7 +281,10 @@ mod tests {
     /// Writes a status over another; an empty text means that it is valid.
     fn check(live: Value, status: Value, now: &str, why: &str) {
         let all = KindVersion::all();
-        let kind = all.iter().find(|it| it.is(&builtin::POD_CERTIFICATE_REQUEST)).unwrap();
+        let kind = all
+            .iter()
+            .find(|it| it.is(&builtin::POD_CERTIFICATE_REQUEST))
+            .unwrap();
         let (now, warnings) = (now.parse().unwrap(), Warnings::default());
         let (live, new) = (request(live), request(status));
         let errors = kind.update_errors(Part::Status, &new, &live, now, &warnings);
@@ -284,10 +300,16 @@ mod tests {
 
     #[test]
     fn a_status_is_written_once() {
-        let immutable = "status: Invalid value: immutable after PodCertificateRequest is issued, denied, or failed";
+        let immutable =
+            "status: Invalid value: immutable after PodCertificateRequest is issued, denied, or failed";
         check(json!({}), issued(), START, "");
         check(issued(), issued(), "2027-01-01T00:00:00Z", "");
-        check(issued(), json!({"conditions": [condition("Denied")]}), START, immutable);
+        check(
+            issued(),
+            json!({"conditions": [condition("Denied")]}),
+            START,
+            immutable,
+        );
         check(
             json!({}),
             json!({"certificateChain": LEAF}),
@@ -323,19 +345,25 @@ mod tests {
             json!({}),
             issued(),
             late,
-            &format!("status.notBefore: Invalid value: {START:?}: must be set to within 5 minutes of kube-apiserver's current time"),
+            &format!(
+                "status.notBefore: Invalid value: {START:?}: must be set to within 5 minutes of kube-apiserver's current time"
+            ),
         );
         check(
             json!({}),
             with("notBefore", json!(late)),
             START,
-            &format!("status.notBefore: Invalid value: {late:?}: must be set to the NotBefore time encoded in the leaf certificate"),
+            &format!(
+                "status.notBefore: Invalid value: {late:?}: must be set to the NotBefore time encoded in the leaf certificate"
+            ),
         );
         check(
             json!({}),
             with("beginRefreshAt", json!(late)),
             START,
-            &format!("status.beginRefreshAt: Invalid value: {late:?}: must be at least 10 minutes after status.notBefore"),
+            &format!(
+                "status.beginRefreshAt: Invalid value: {late:?}: must be at least 10 minutes after status.notBefore"
+            ),
         );
         check(
             json!({}),
@@ -352,8 +380,14 @@ mod tests {
             let error = format!("status.certificateChain: Invalid value: {shown}: {why}");
             check(json!({}), with("certificateChain", json!(chain)), START, &error);
         };
-        refused("x", "issued certificate chain must contain at least one certificate");
-        refused(REQUEST, "issued certificate chain must consist entirely of CERTIFICATE PEM blocks");
+        refused(
+            "x",
+            "issued certificate chain must contain at least one certificate",
+        );
+        refused(
+            REQUEST,
+            "issued certificate chain must consist entirely of CERTIFICATE PEM blocks",
+        );
         refused(
             &REQUEST.replace("CERTIFICATE REQUEST", "CERTIFICATE"),
             "leaf certificate does not parse as valid X.509",
