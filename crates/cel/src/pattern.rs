@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Both match in linear time and prefer the first alternative. Syntax that only the library knows, such as the flag
-//! `x`, is not refused.
+//! `x` or the class `\p{Alphabetic}`, is not refused.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -136,7 +136,7 @@ impl Translation<'_> {
             if c == '\\' && self.rest.next_if_eq(&'E').is_some() {
                 return;
             }
-            self.out.push_str(&regex::escape(c.encode_utf8(&mut [0; 4])));
+            self.out.push_str(&regex_syntax::escape(c.encode_utf8(&mut [0; 4])));
         }
     }
 
