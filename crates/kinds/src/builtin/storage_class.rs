@@ -10,8 +10,11 @@ use crate::builtin::pod;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::fill;
 use crate::rules::place::{Errors, Place};
-use crate::rules::storage_classes::{check_parameters, check_provisioner, forbid_changes};
+use crate::rules::storage_classes::{check_parameters, check_provisioner};
 use crate::table::Column;
+
+/// The immutable fields, in the order in which Kubernetes checks them.
+const FIXED: &[&str] = &["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"];
 
 /// The kind served as `storageclasses`.
 pub static KIND: Kind = Kind {
@@ -41,7 +44,6 @@ const HOOKS: Hooks = Hooks {
         fill(class, "volumeBindingMode", "Immediate");
     },
     check,
-    check_new: |class, errors| class.field("provisioner").must_be_set(errors),
     check_change,
     warn: |class, _, warnings| {
         for topology in Place::object(class).field("allowedTopologies").items() {
@@ -68,6 +70,8 @@ fn check(class: &Place<'_, '_>, errors: &mut Errors) {
         .field("volumeBindingMode")
         .is_one_of(&["Immediate", "WaitForFirstConsumer"], errors);
     check_topologies(&class.field("allowedTopologies"), errors);
+    // Kubernetes checks this one by schema, so its error comes last.
+    provisioner.must_be_set(errors);
 }
 
 /// Checks the allowed topologies: terms must differ.
@@ -113,12 +117,10 @@ fn check_requirements<'v>(expressions: &Place<'v, '_>, errors: &mut Errors) -> R
     requirements
 }
 
+/// Checks an update: where volumes come from and how they are bound is immutable.
 fn check_change(change: &Change<'_>, errors: &mut Errors) {
-    forbid_changes(change, &["parameters", "provisioner", "reclaimPolicy"], errors);
-    let (new, live) = (
-        change.new.field("volumeBindingMode"),
-        change.live.field("volumeBindingMode"),
-    );
-    new.must_stay(&live, errors);
-    change.new.field("provisioner").must_be_set(errors);
+    for name in FIXED {
+        let (new, live) = (change.new.field(name), change.live.field(name));
+        new.must_stay_unshown(&live, errors);
+    }
 }

@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use crate::builtin::persistent_volume_claim::protect;
-use crate::kind::{Hooks, Kind, PLAIN};
+use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::rules::place::{Errors, Place};
-use crate::rules::storage_classes::{check_parameters, check_provisioner, forbid_changes};
+use crate::rules::storage_classes::{check_parameters, check_provisioner};
 use crate::table::Column;
 
 /// The kind served as `volumeattributesclasses`.
@@ -28,7 +28,7 @@ const COLUMNS: &[Column] = &[
 const HOOKS: Hooks = Hooks {
     prepare_for_create: |class, _| protect(class, "kubernetes.io/vac-protection"),
     check,
-    check_change: |change, errors| forbid_changes(change, &["driverName", "parameters"], errors),
+    check_change,
     change_first: true,
     ..PLAIN
 };
@@ -41,5 +41,15 @@ fn check(class: &Place<'_, '_>, errors: &mut Errors) {
     match parameters.len() {
         0 => errors.push(parameters.required("must contain at least one key/value pair")),
         _ => check_parameters(&parameters, errors),
+    }
+}
+
+/// Checks an update: nothing but metadata may change.
+fn check_change(change: &Change<'_>, errors: &mut Errors) {
+    for name in ["driverName", "parameters"] {
+        let (new, live) = (change.new.field(name), change.live.field(name));
+        if new.value() != live.value() {
+            errors.push(new.forbidden(format!("updates to {name} are forbidden.")));
+        }
     }
 }

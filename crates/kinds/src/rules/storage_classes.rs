@@ -2,7 +2,6 @@
 
 use watchkeeper_meta::validation::qualified_name;
 
-use crate::kind::Change;
 use crate::rules::place::{Errors, Place};
 
 const MAX_PARAMETERS: usize = 512;
@@ -32,15 +31,5 @@ pub(crate) fn check_parameters(parameters: &Place<'_, '_>, errors: &mut Errors) 
     }
     if size > MAX_PARAMETER_BYTES {
         errors.push(parameters.too_long(MAX_PARAMETER_BYTES));
-    }
-}
-
-/// Refuses a change of any of these fields.
-pub(crate) fn forbid_changes(change: &Change<'_>, names: &[&str], errors: &mut Errors) {
-    for name in names {
-        let (new, live) = (change.new.field(name), change.live.field(name));
-        if new.value() != live.value() {
-            errors.push(new.forbidden(format!("updates to {name} are forbidden.")));
-        }
     }
 }

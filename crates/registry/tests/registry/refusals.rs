@@ -1244,13 +1244,13 @@ async fn storage() {
             (
                 "/parameters",
                 json!({"a": "b"}),
-                "parameters: Forbidden: updates to parameters are forbidden.",
+                "parameters: Invalid value: null: field is immutable",
             ),
             ("/allowVolumeExpansion", json!(true), ""),
             (
                 "/volumeBindingMode",
                 json!("WaitForFirstConsumer"),
-                "volumeBindingMode: Invalid value: \"WaitForFirstConsumer\": field is immutable",
+                "volumeBindingMode: Invalid value: null: field is immutable",
             ),
         ],
     )

@@ -98,13 +98,23 @@ async fn storage_classes_are_validated_on_update() {
             (
                 "/provisioner",
                 json!(""),
-                "[provisioner: Forbidden: updates to provisioner are forbidden., provisioner: Required value]",
+                "[provisioner: Required value, provisioner: Invalid value: null: field is immutable]",
+            ),
+            (
+                "/parameters",
+                json!({"a": "b"}),
+                "parameters: Invalid value: null: field is immutable",
+            ),
+            (
+                "/reclaimPolicy",
+                json!("Retain"),
+                "reclaimPolicy: Invalid value: null: field is immutable",
             ),
             (
                 "/volumeBindingMode",
                 json!("Later"),
                 "[volumeBindingMode: Unsupported value: \"Later\": supported values: \"Immediate\", \
-                 \"WaitForFirstConsumer\", volumeBindingMode: Invalid value: \"Later\": field is immutable]",
+                 \"WaitForFirstConsumer\", volumeBindingMode: Invalid value: null: field is immutable]",
             ),
             (
                 "/allowedTopologies",
