@@ -4,7 +4,7 @@ mod conversion;
 mod table;
 
 use serde_json::{Value, json};
-use watchkeeper_meta::validation::path_segment_name;
+use watchkeeper_meta::validation::{dns1123_label, path_segment_name};
 use watchkeeper_meta::{FieldError, FieldPath, GroupVersion};
 
 use self::conversion::METRICS_ANNOTATION;
@@ -253,8 +253,10 @@ fn check_resource(source: &Place<'_, '_>, is_of_container: bool, errors: &mut Er
         text if is_of_container => check_container_name(text, &name, errors),
         _ => {}
     }
-    if is_of_container && container.text().is_empty() {
-        errors.push(container.required("must specify a container"));
+    match container.text() {
+        _ if !is_of_container => {}
+        "" => errors.push(container.required("must specify a container")),
+        _ => container.must_keep(dns1123_label, errors),
     }
 }
 

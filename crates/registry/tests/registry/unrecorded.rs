@@ -11,6 +11,10 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
                          and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
                          validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
+                     start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
+                     validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+
 #[tokio::test]
 async fn the_name_of_an_api_service_is_its_version_and_group() {
     let wanted = r#"must be `spec.version+"."+spec.group`: "v1.a.example.com""#;
@@ -206,6 +210,29 @@ async fn overhead_and_tolerations_of_runtime_classes() {
                  \"PreferNoSchedule\", \"NoExecute\"",
             ),
         ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn the_container_of_a_metric_is_a_label() {
+    let target = json!({"type": "AverageValue", "averageValue": "1Gi"});
+    let source = json!({"container": "c", "name": "memory", "target": target});
+    check(
+        "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers",
+        json!({
+            "metadata": {"name": "x"},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"},
+                "maxReplicas": 2,
+                "metrics": [{"type": "ContainerResource", "containerResource": source}],
+            },
+        }),
+        &[(
+            "/spec/metrics/0/containerResource/container",
+            json!("C"),
+            &format!("spec.metrics[0].containerResource.container: Invalid value: \"C\": {LABEL}"),
+        )],
     )
     .await;
 }
