@@ -1,7 +1,7 @@
 //! RuntimeClass: selects the container runtime of a pod.
 
 use serde_json::json;
-use watchkeeper_meta::validation::{FinalizerRule, dns1123_label, labels};
+use watchkeeper_meta::validation::{FinalizerRule, dns1123_label, labels, short_name};
 
 use crate::builtin::pod::{check_limits, check_tolerations, deprecated_label};
 use crate::kind::{Hooks, Kind, PLAIN};
@@ -29,7 +29,6 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     check: |class, errors| {
-        class.field("handler").must_be_set_and_keep(dns1123_label, errors);
         // Kubernetes validates the overhead as container limits, and errors use that path.
         let overhead = class.field("overhead");
         check_limits(&overhead.field("podFixed").known_as("limits"), errors);
@@ -38,9 +37,12 @@ const HOOKS: Hooks = Hooks {
         errors.append(labels(nodes.value(), &nodes.path()));
         check_tolerations(&scheduling.field("tolerations"), errors);
     },
+    check_new: |class, errors| class.field("handler").must_be_set_and_keep(short_name, errors),
     check_change: |change, errors| {
         let (new, live) = (change.new.field("handler"), change.live.field("handler"));
-        new.must_stay(&live, errors);
+        new.may_keep(dns1123_label, errors);
+        new.must_stay_unshown(&live, errors);
+        new.must_be_set(errors);
     },
     warn: |class, _, warnings| {
         let class = Place::object(class);

@@ -215,6 +215,36 @@ async fn overhead_and_tolerations_of_runtime_classes() {
 }
 
 #[tokio::test]
+async fn the_handler_of_a_runtime_class_is_a_declared_name() {
+    let (path, long) = ("/apis/node.k8s.io/v1/runtimeclasses", "a".repeat(64));
+    let class = json!({"metadata": {"name": "x"}, "handler": "h"});
+    let too_long = format!("handler: Invalid value: \"{long}\": must be no more than 63 bytes");
+    check(path, class.clone(), &[("/handler", json!(long), &too_long)]).await;
+    check_change(
+        path,
+        class,
+        &[
+            (
+                "/handler",
+                json!("other"),
+                "handler: Invalid value: null: field is immutable",
+            ),
+            (
+                "/handler",
+                json!(""),
+                "[handler: Invalid value: null: field is immutable, handler: Required value]",
+            ),
+            (
+                "/handler",
+                json!("H"),
+                &format!("[handler: Invalid value: \"H\": {LABEL}, handler: Invalid value: null: field is immutable]"),
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn the_container_of_a_metric_is_a_label() {
     let target = json!({"type": "AverageValue", "averageValue": "1Gi"});
     let source = json!({"container": "c", "name": "memory", "target": target});
