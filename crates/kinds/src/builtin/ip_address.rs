@@ -60,8 +60,12 @@ fn check_parent(parent: &Place<'_, '_>, errors: &mut Errors) {
     parent.field("namespace").may_keep(path_segment_name, errors);
 }
 
+/// Checks an update: the owner is immutable.
 fn check_change(change: &Change<'_>, errors: &mut Errors) {
     let (spec, old) = (change.new.field("spec"), change.live.field("spec"));
-    spec.field("parentRef")
-        .must_stay_as("ParentReference", &old.field("parentRef"), errors);
+    let (parent, before) = (spec.field("parentRef"), old.field("parentRef"));
+    if !parent.is_set() && before.is_set() {
+        errors.push(parent.required(""));
+    }
+    parent.must_stay_unshown(&before, errors);
 }

@@ -245,6 +245,28 @@ async fn the_handler_of_a_runtime_class_is_a_declared_name() {
 }
 
 #[tokio::test]
+async fn the_owner_of_an_ip_address_is_immutable() {
+    let parent = json!({"group": "", "resource": "services", "namespace": "a", "name": "b"});
+    check_change(
+        "/apis/networking.k8s.io/v1/ipaddresses",
+        json!({"metadata": {"name": "192.168.1.1"}, "spec": {"parentRef": parent}}),
+        &[
+            (
+                "/spec/parentRef/name",
+                json!("c"),
+                "spec.parentRef: Invalid value: null: field is immutable",
+            ),
+            (
+                "/spec",
+                json!({}),
+                "[spec.parentRef: Required value, spec.parentRef: Invalid value: null: field is immutable]",
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn the_container_of_a_metric_is_a_label() {
     let target = json!({"type": "AverageValue", "averageValue": "1Gi"});
     let source = json!({"container": "c", "name": "memory", "target": target});
