@@ -7,8 +7,8 @@ use watchkeeper_meta::validation::dns1123_subdomain;
 use crate::Part;
 use crate::builtin::persistent_volume::check_inline;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
+use crate::rules::declared;
 use crate::rules::place::{Errors, Place};
-use crate::rules::volume_sources::check_driver;
 use crate::table::Column;
 
 const MAX_METADATA_BYTES: usize = 256 * 1024;
@@ -47,16 +47,12 @@ const HOOKS: Hooks = Hooks {
 fn check_new(attachment: &Place<'_, '_>, errors: &mut Errors) {
     let spec = attachment.field("spec");
     check_spec(&spec, errors);
-    let attacher = spec.field("attacher");
-    if !attacher.text().is_empty() {
-        check_driver(&attacher, errors);
-    }
     let source = spec.field("source");
     let volume = source.field("persistentVolumeName");
     if volume.is_set() {
         volume.must_keep(dns1123_subdomain, errors);
     }
-    attacher.must_be_set(errors);
+    declared::check_driver(&spec.field("attacher"), errors);
 }
 
 fn check_spec(spec: &Place<'_, '_>, errors: &mut Errors) {

@@ -8,10 +8,10 @@ use crate::rules::volume_sources::MAX_DRIVER_NAME;
 
 /// The name of a driver. Capitals are accepted.
 pub(crate) fn check_driver(driver: &Place<'_, '_>, errors: &mut Errors) {
+    driver.must_be_set_and_keep(long_name_caseless, errors);
     if driver.text().len() > MAX_DRIVER_NAME {
         errors.push(driver.too_long(MAX_DRIVER_NAME));
     }
-    driver.must_be_set_and_keep(long_name_caseless, errors);
 }
 
 /// The name of a pool: subdomains separated by slashes.

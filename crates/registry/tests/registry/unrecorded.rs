@@ -15,6 +15,14 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
                      start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
                      validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
+/// The text for names in which capitals are accepted.
+fn caseless_subdomain() -> String {
+    SUBDOMAIN
+        .replace("a lowercase RFC", "an RFC")
+        .replace("lower case alphanumeric", "alphanumeric")
+        .replace("example.com", "Example.com")
+}
+
 #[tokio::test]
 async fn the_name_of_an_api_service_is_its_version_and_group() {
     let wanted = r#"must be `spec.version+"."+spec.group`: "v1.a.example.com""#;
@@ -267,6 +275,32 @@ async fn the_owner_of_an_ip_address_is_immutable() {
 }
 
 #[tokio::test]
+async fn the_attacher_of_a_volume_attachment_is_a_declared_name() {
+    let long = "a".repeat(254);
+    let capitals = caseless_subdomain();
+    check(
+        "/apis/storage.k8s.io/v1/volumeattachments",
+        json!({
+            "metadata": {"name": "x"},
+            "spec": {"attacher": "a.example.com", "nodeName": "n", "source": {"persistentVolumeName": "v"}},
+        }),
+        &[
+            ("/spec/attacher", json!("A.Example.com"), ""),
+            ("/spec/attacher", json!("a_b"), &format!("spec.attacher: Invalid value: \"a_b\": {capitals}")),
+            (
+                "/spec/attacher",
+                json!(long),
+                &format!(
+                    "[spec.attacher: Invalid value: \"{long}\": must be no more than 253 bytes, spec.attacher: Too \
+                     long: may not be more than 63 bytes]"
+                ),
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn the_container_of_a_metric_is_a_label() {
     let target = json!({"type": "AverageValue", "averageValue": "1Gi"});
     let source = json!({"container": "c", "name": "memory", "target": target});
@@ -348,10 +382,7 @@ async fn declared_formats_have_their_own_texts() {
         "spec.devices.constraints[0].matchAttribute",
         "spec.devices.config[0].opaque.driver",
     ];
-    let capitals = SUBDOMAIN
-        .replace("a lowercase RFC", "an RFC")
-        .replace("lower case alphanumeric", "alphanumeric")
-        .replace("example.com", "Example.com");
+    let capitals = caseless_subdomain();
     check(
         "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
         json!({
@@ -387,8 +418,8 @@ async fn declared_formats_have_their_own_texts() {
                 "/spec/devices/config/0/opaque/driver",
                 json!(long),
                 &format!(
-                    "[{driver}: Too long: may not be more than 63 bytes, {driver}: Invalid value: \"{long}\": must be \
-                     no more than 253 bytes]"
+                    "[{driver}: Invalid value: \"{long}\": must be no more than 253 bytes, {driver}: Too long: may \
+                     not be more than 63 bytes]"
                 ),
             ),
         ],
