@@ -391,7 +391,14 @@ impl Cluster {
     {
         let cluster = self.clone();
         let stopped = stop.cancelled_owned();
-        let reconciler = Reconcile(move |request| reconcile(cluster.clone(), request));
+        let reconcile = Arc::new(reconcile);
+        let reconciler = Reconcile(move |request| {
+            let (cluster, reconcile) = (cluster.clone(), reconcile.clone());
+            async move {
+                let stop = cluster.stop.clone();
+                unless_ended(&stop, || reconcile(cluster, request)).await
+            }
+        });
         Box::pin(async move {
             controller.run(reconciler, stopped).await;
         })
@@ -433,6 +440,18 @@ impl Cluster {
             keys.filter(|key| object.namespace().is_empty() || key.namespace() == object.namespace())
                 .collect()
         })
+    }
+}
+
+/// Reconciles, unless the simulation has ended. Then nobody waits for the stores to show writes: a reconcile that starts
+/// now would read what the one before it has already changed.
+async fn unless_ended<R>(stop: &CancellationToken, reconcile: impl FnOnce() -> R) -> Result<Action, Error>
+where
+    R: Future<Output = Result<Action, Error>>,
+{
+    match stop.is_cancelled() {
+        true => Ok(Action::Done),
+        false => reconcile().await,
     }
 }
 
@@ -487,4 +506,20 @@ pub(crate) fn workload_selector(workload: &Item) -> Option<LabelSelector> {
 /// The key of another object in the same namespace.
 pub(crate) fn neighbour(object: &Object, name: &str) -> ObjectKey {
     ObjectKey::new(object.namespace(), name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn no_reconcile_starts_after_the_end_of_the_simulation() {
+        let stop = CancellationToken::new();
+        let reconcile = || std::future::ready(Ok(Action::After(CATCH_UP)));
+        let during = unless_ended(&stop, reconcile).await.unwrap();
+        assert!(matches!(during, Action::After(_)));
+        stop.cancel();
+        let after = unless_ended(&stop, reconcile).await.unwrap();
+        assert!(matches!(after, Action::Done));
+    }
 }
