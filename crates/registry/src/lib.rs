@@ -36,7 +36,6 @@
 //!
 //! - in issued pod certificates, mail addresses with comments, quotes or display names: they are refused. The errors of
 //!   a request that cannot be read, or whose key has not signed it, have texts of their own; no recording shows them;
-//! - printer columns with ranges, unions or `..` in their paths: as with an invalid path, the Table ends before them;
 //! - the parameter `drop=metadata.managedFields` of `Accept`: Kubernetes has it behind a feature gate that is off by
 //!   default and newer than 1.37. It is ignored, as in Kubernetes without the gate;
 //! - alpha kinds, which are not served.

@@ -1,10 +1,14 @@
-//! The paths of printer columns, scales and selectable fields: the part of kubectl's JSONPath that they use.
+//! The paths of printer columns, scales and selectable fields, with the grammar and the meaning of client-go's JSONPath.
 //!
 //! ```text
 //! .spec.replicas      .metadata.annotations.example\.com/a      .spec.items[0].name      .spec.items[*].name
-//! .status.conditions[?(@.type=="Ready")].status
+//! .status.conditions[?(@.type=="Ready")].status      .spec.items[1:3]      .spec['a','b']      ..image
 //! ```
+//!
+//! A missing field is nothing. What client-go cannot evaluate makes the whole path lead to nothing: an item that a list
+//! does not have, an index of something that is no list, a comparison of different types.
 
+use std::cmp::Ordering;
 use std::iter::Peekable;
 use std::str::Chars;
 
@@ -17,15 +21,54 @@ pub struct JsonPath(Vec<Step>);
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
     Field(String),
-    /// Counts from the end if negative.
-    Index(i64),
+    /// The fields of an object, the items of a list.
     All,
-    /// Items whose value at a path equals this, or does not.
-    Where {
-        path: JsonPath,
-        is: bool,
-        value: Value,
-    },
+    Items(Slice),
+    /// The values at each of these paths.
+    Union(Vec<JsonPath>),
+    /// The items that satisfy a condition.
+    Where(Condition),
+    /// Every object and list from here on, parents first.
+    Deep,
+}
+
+/// A range of items. Negative positions count from the end.
+#[derive(Clone, Debug, PartialEq)]
+struct Slice {
+    from: Option<i64>,
+    to: End,
+    step: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    /// One item.
+    AfterFirst,
+    Before(i64),
+    Open,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Condition {
+    left: JsonPath,
+    /// Without one, something must be at the path.
+    comparison: Option<(Comparison, Operand)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Operand {
+    Path(JsonPath),
+    Literal(Value),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Comparison {
+    Is,
+    IsNot,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
 }
 
 impl JsonPath {
@@ -35,9 +78,16 @@ impl JsonPath {
         let mut steps = Vec::new();
         while let Some(first) = chars.next() {
             match first {
+                '.' if chars.next_if_eq(&'.').is_some() => {
+                    let is_repeated = steps.last() == Some(&Step::Deep);
+                    steps.push((!is_repeated).then_some(Step::Deep)?);
+                    if chars.peek().is_some_and(|next| !matches!(next, '[' | '.')) {
+                        steps.push(field(&mut chars)?);
+                    }
+                }
                 '.' if chars.peek() == Some(&'[') => {}
-                '.' => steps.push(Step::Field(name(&mut chars)?)),
-                '[' => steps.push(bracket(&mut chars)?),
+                '.' => steps.push(field(&mut chars)?),
+                '[' => bracket(&mut chars, &mut steps)?,
                 _ => return None,
             }
         }
@@ -65,16 +115,17 @@ impl JsonPath {
 
     /// The values at the path.
     pub fn find<'v>(&self, object: &'v Value) -> Vec<&'v Value> {
-        let mut found = vec![object];
-        for step in &self.0 {
-            found = found.into_iter().flat_map(|value| step.take(value)).collect();
-        }
-        found
+        self.evaluate(vec![object]).unwrap_or_default()
     }
 
     /// The first value at the path.
     pub fn first<'v>(&self, object: &'v Value) -> Option<&'v Value> {
         self.find(object).into_iter().next()
+    }
+
+    /// The values at the path from several places; `None` if it cannot be evaluated.
+    fn evaluate<'v>(&self, from: Vec<&'v Value>) -> Option<Vec<&'v Value>> {
+        self.0.iter().try_fold(from, |found, step| step.take(found))
     }
 
     /// Sets a value at a simple path, creating the objects on the way.
@@ -91,32 +142,203 @@ impl JsonPath {
 }
 
 impl Step {
-    fn take<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
-        match (self, value) {
-            (Self::Field(name), value) => value.get(name).into_iter().collect(),
-            (Self::Index(index), Value::Array(items)) => {
-                let index = match *index {
-                    index if index < 0 => items.len() as i64 + index,
-                    index => index,
-                };
-                let index = usize::try_from(index).ok();
-                index.and_then(|index| items.get(index)).into_iter().collect()
-            }
-            (Self::All, Value::Array(items)) => items.iter().collect(),
-            (Self::All, Value::Object(members)) => members.values().collect(),
-            (Self::Where { path, is, value }, Value::Array(items)) => {
-                let fits = |item: &&Value| (path.first(item) == Some(value)) == *is;
-                items.iter().filter(fits).collect()
-            }
-            _ => Vec::new(),
+    fn take<'v>(&self, from: Vec<&'v Value>) -> Option<Vec<&'v Value>> {
+        if let Self::Union(paths) = self {
+            let each = paths.iter().map(|path| path.evaluate(from.clone()));
+            return each.collect::<Option<Vec<_>>>().map(|found| found.concat());
         }
+        let from = from.into_iter().filter(|value| !value.is_null());
+        let found: Option<Vec<Vec<&Value>>> = from.map(|value| self.take_one(value)).collect();
+        found.map(|found| found.concat())
+    }
+
+    fn take_one<'v>(&self, value: &'v Value) -> Option<Vec<&'v Value>> {
+        match (self, value) {
+            (Self::Field(name), value) => Some(value.get(name).into_iter().collect()),
+            (Self::All, Value::Array(items)) => Some(items.iter().collect()),
+            (Self::All, Value::Object(members)) => Some(members.values().collect()),
+            (Self::Items(slice), Value::Array(items)) => slice.of(items),
+            (Self::Where(condition), Value::Array(items)) => condition.filter(items),
+            (Self::Items(_) | Self::Where(_), _) => None,
+            (Self::Deep, value) => {
+                let mut found = Vec::new();
+                descend(value, &mut found);
+                Some(found)
+            }
+            (Self::All | Self::Union(_), _) => Some(Vec::new()),
+        }
+    }
+}
+
+/// The depth was limited when the object was read.
+fn descend<'v>(value: &'v Value, found: &mut Vec<&'v Value>) {
+    let below: Vec<&Value> = match value {
+        Value::Array(items) => items.iter().collect(),
+        Value::Object(members) => members.values().collect(),
+        _ => return,
+    };
+    found.push(value);
+    below.into_iter().for_each(|value| descend(value, found));
+}
+
+impl Slice {
+    fn of<'v>(&self, items: &'v [Value]) -> Option<Vec<&'v Value>> {
+        let length = i64::try_from(items.len()).ok()?;
+        let from_end = |position: i64| if position < 0 { position + length } else { position };
+        let first = self.from.unwrap_or_default();
+        let from = from_end(first);
+        let to = match self.to {
+            // After the last item is not before the first.
+            End::AfterFirst if first == -1 => length,
+            End::AfterFirst => from_end(first + 1),
+            End::Before(position) => from_end(position),
+            End::Open => length,
+        };
+        if from == to {
+            return Some(Vec::new());
+        }
+        if !(0..length).contains(&from) || !(from..=length).contains(&to) {
+            return None;
+        }
+        let step = usize::try_from(self.step.unwrap_or(1))
+            .ok()
+            .filter(|step| *step > 0)?;
+        let (from, to) = (usize::try_from(from).ok()?, usize::try_from(to).ok()?);
+        Some(items[from..to].iter().step_by(step).collect())
+    }
+
+    /// `3`, `-1`, `1:3`, `:2`, `::2`.
+    fn parse(text: &str) -> Option<Self> {
+        let number = |text: &str| match text {
+            "" => Some(None),
+            text if text.starts_with('+') => None,
+            text => text.parse().ok().map(Some),
+        };
+        let parts: Vec<Option<i64>> = text.split(':').map(number).collect::<Option<_>>()?;
+        let open = |end: Option<i64>| end.map_or(End::Open, End::Before);
+        let (from, to, step) = match parts[..] {
+            [from] => (from, End::AfterFirst, None),
+            [from, to] => (from, open(to), None),
+            [from, to, step] => (from, open(to), step),
+            _ => return None,
+        };
+        Some(Self { from, to, step })
+    }
+}
+
+impl Condition {
+    fn filter<'v>(&self, items: &'v [Value]) -> Option<Vec<&'v Value>> {
+        let mut fit = Vec::new();
+        for item in items {
+            if self.holds(item)? {
+                fit.push(item);
+            }
+        }
+        Some(fit)
+    }
+
+    /// `None` if the sides cannot be compared.
+    fn holds(&self, item: &Value) -> Option<bool> {
+        let left = self.left.evaluate(vec![item]);
+        let Some((comparison, right)) = &self.comparison else {
+            return Some(left.is_some_and(|left| !left.is_empty()));
+        };
+        let right = match right {
+            Operand::Path(path) => path.evaluate(vec![item])?,
+            Operand::Literal(value) => vec![value],
+        };
+        match (&left?[..], &right[..]) {
+            ([], _) | (_, []) => Some(false),
+            ([left], [right]) => comparison.holds(left, right),
+            _ => None,
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let Some(at) = text.find(['!', '<', '>', '=']).filter(|at| *at > 0) else {
+            return Some(Self {
+                left: current(text)?,
+                comparison: None,
+            });
+        };
+        let (left, rest) = text.split_at(at);
+        let right = rest.trim_start_matches(['!', '<', '>', '=']);
+        let comparison = Comparison::parse(&rest[..rest.len() - right.len()])?;
+        Some(Self {
+            left: current(left)?,
+            comparison: Some((comparison, Operand::parse(right.trim())?)),
+        })
+    }
+}
+
+impl Operand {
+    fn parse(text: &str) -> Option<Self> {
+        if let Some(text) = quoted(text) {
+            return Some(Self::Literal(text.into()));
+        }
+        match serde_json::from_str(text) {
+            Ok(literal @ (Value::Number(_) | Value::Bool(_))) => Some(Self::Literal(literal)),
+            _ => current(text).map(Self::Path),
+        }
+    }
+}
+
+impl Comparison {
+    fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "==" => Self::Is,
+            "!=" => Self::IsNot,
+            "<" => Self::Less,
+            "<=" => Self::LessOrEqual,
+            ">" => Self::Greater,
+            ">=" => Self::GreaterOrEqual,
+            _ => return None,
+        })
+    }
+
+    /// `None` for values of different types.
+    fn holds(self, left: &Value, right: &Value) -> Option<bool> {
+        let order = match (left, right) {
+            (Value::String(left), Value::String(right)) => left.cmp(right),
+            (Value::Bool(left), Value::Bool(right)) if matches!(self, Self::Is | Self::IsNot) => {
+                left.cmp(right)
+            }
+            (Value::Number(left), Value::Number(right)) if left.is_f64() == right.is_f64() => {
+                match (left.as_i64(), right.as_i64()) {
+                    (Some(left), Some(right)) => left.cmp(&right),
+                    _ => left.as_f64()?.partial_cmp(&right.as_f64()?)?,
+                }
+            }
+            _ => return None,
+        };
+        Some(match self {
+            Self::Is => order == Ordering::Equal,
+            Self::IsNot => order != Ordering::Equal,
+            Self::Less => order == Ordering::Less,
+            Self::LessOrEqual => order != Ordering::Greater,
+            Self::Greater => order == Ordering::Greater,
+            Self::GreaterOrEqual => order != Ordering::Less,
+        })
     }
 }
 
 type Rest<'t> = Peekable<Chars<'t>>;
 
-/// A name up to the next step; a backslash escapes the next character.
-fn name(chars: &mut Rest<'_>) -> Option<String> {
+/// A path from the current item.
+fn current(text: &str) -> Option<JsonPath> {
+    JsonPath::parse(text.trim().strip_prefix('@')?)
+}
+
+/// A name up to the next step, or `*`; a backslash escapes the next character.
+fn field(chars: &mut Rest<'_>) -> Option<Step> {
+    if chars.peek() == Some(&'*') {
+        let mut after = chars.clone();
+        after.next();
+        if matches!(after.peek(), None | Some('.' | '[')) {
+            *chars = after;
+            return Some(Step::All);
+        }
+    }
     let mut name = String::new();
     while let Some(next) = chars.next_if(|next| !matches!(next, '.' | '[')) {
         match next {
@@ -124,25 +346,38 @@ fn name(chars: &mut Rest<'_>) -> Option<String> {
             next => name.push(next),
         }
     }
-    (!name.is_empty()).then_some(name)
+    (!name.is_empty()).then_some(Step::Field(name))
 }
 
-fn bracket(chars: &mut Rest<'_>) -> Option<Step> {
+fn bracket(chars: &mut Rest<'_>, steps: &mut Vec<Step>) -> Option<()> {
     let inner = up_to_bracket(chars)?;
-    let inner = inner.trim();
-    if inner == "*" {
-        return Some(Step::All);
-    }
-    if let Some(name) = quoted(inner) {
-        return Some(Step::Field(name));
-    }
     if let Some(filter) = inner
         .strip_prefix("?(")
         .and_then(|filter| filter.strip_suffix(')'))
     {
-        return condition(filter);
+        steps.push(Step::Where(Condition::parse(filter)?));
+    } else if inner.contains(',') {
+        let paths = inner.split(',').map(|part| {
+            let mut steps = Vec::new();
+            selection(part.trim_matches(' '), &mut steps)?;
+            Some(JsonPath(steps))
+        });
+        steps.push(Step::Union(paths.collect::<Option<_>>()?));
+    } else {
+        selection(&inner, steps)?;
     }
-    inner.parse().ok().map(Step::Index)
+    Some(())
+}
+
+/// A quoted path, or a range of items.
+fn selection(text: &str, steps: &mut Vec<Step>) -> Option<()> {
+    let name = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
+    match name {
+        Some(name) if !name.contains('\'') => steps.extend(JsonPath::parse(&format!(".{name}"))?.0),
+        _ if text == "*" => steps.push(Step::Items(Slice::parse(":")?)),
+        _ => steps.push(Step::Items(Slice::parse(text)?)),
+    }
+    Some(())
 }
 
 /// The text up to the closing bracket, except within quotes.
@@ -160,21 +395,6 @@ fn up_to_bracket(chars: &mut Rest<'_>) -> Option<String> {
     }
 }
 
-fn condition(text: &str) -> Option<Step> {
-    let (left, is, right) = match (text.split_once("=="), text.split_once("!=")) {
-        (Some((left, right)), _) => (left, true, right),
-        (None, Some((left, right))) => (left, false, right),
-        (None, None) => return None,
-    };
-    let right = right.trim();
-    let value = match quoted(right) {
-        Some(text) => Value::String(text),
-        None => serde_json::from_str(right).ok()?,
-    };
-    let path = JsonPath::parse(left.trim().strip_prefix('@')?)?;
-    Some(Step::Where { path, is, value })
-}
-
 fn quoted(text: &str) -> Option<String> {
     let within = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
     within('\'').or_else(|| within('"')).map(str::to_owned)
@@ -186,6 +406,11 @@ mod tests {
 
     use super::*;
 
+    fn check(object: &Value, path: &str, expected: Value) {
+        let path = JsonPath::parse(path).unwrap();
+        assert_eq!(json!(path.find(object)), expected, "{path:?}");
+    }
+
     #[test]
     fn paths_are_evaluated_as_in_kubectl() {
         let object = json!({
@@ -193,15 +418,14 @@ mod tests {
             "spec": {"items": [{"name": "a", "n": 1}, {"name": "b", "n": 2}]},
             "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Other", "status": "False"}]},
         });
-        let check = |path: &str, expected: Value| {
-            let path = JsonPath::parse(path).unwrap();
-            assert_eq!(json!(path.find(&object)), expected, "{path:?}");
-        };
+        let check = |path: &str, expected: Value| check(&object, path, expected);
         check(".spec.items[0].name", json!(["a"]));
         check(".spec.items[-1].n", json!([2]));
         check(".spec.items[*].name", json!(["a", "b"]));
         check(r".metadata.annotations.example\.com/a", json!(["x"]));
-        check(".metadata.annotations['example.com/a']", json!(["x"]));
+        check(r".metadata.annotations['example\.com/a']", json!(["x"]));
+        // As after a dot, a dot in quotes separates names.
+        check(".metadata.annotations['example.com/a']", json!([]));
         check(
             r#".status.conditions[?(@.type=="Ready")].status"#,
             json!(["True"]),
@@ -212,8 +436,65 @@ mod tests {
     }
 
     #[test]
+    fn ranges_unions_and_descents_select_several_values() {
+        let object = json!({
+            "list": [{"n": 0}, {"n": 1}, {"n": 2}, {"n": 3}],
+            "map": {"a": {"n": 10}, "b": {"n": 11, "m": 1.5}},
+        });
+        let check = |path: &str, expected: Value| check(&object, path, expected);
+        check(".list[1:3].n", json!([1, 2]));
+        check(".list[:2].n", json!([0, 1]));
+        check(".list[2:].n", json!([2, 3]));
+        check(".list[-2:].n", json!([2, 3]));
+        check(".list[::2].n", json!([0, 2]));
+        check(".list[0,3].n", json!([0, 3]));
+        check(".map['a','b'].n", json!([10, 11]));
+        check(".map.*.n", json!([10, 11]));
+        check(".list.*.n", json!([0, 1, 2, 3]));
+        check("..m", json!([1.5]));
+        check(".list..n", json!([0, 1, 2, 3]));
+        check(".list[?(@.n>=1)].n", json!([1, 2, 3]));
+        check(".list[?(@.n<1)].n", json!([0]));
+        check(".list[?(@.n)].n", json!([0, 1, 2, 3]));
+        check(".list[?(@.n==@.n)].n", json!([0, 1, 2, 3]));
+        // An item without the field satisfies no comparison.
+        check(".list[?(@.none!=1)].n", json!([]));
+    }
+
+    #[test]
+    fn what_cannot_be_evaluated_leads_to_nothing() {
+        let object =
+            json!({"spec": {"items": [{"tags": ["x"]}, {"tags": []}], "map": {"a": 1}, "none": null}});
+        for path in [
+            ".spec.items[2].tags",
+            ".spec.items[*].tags[0]",
+            ".spec.map[*]",
+            ".spec.map[?(@.a==1)]",
+            ".spec.items[?(@.tags==1)]",
+            ".spec.items[1:0]",
+            ".spec.none[0]",
+            ".spec.none.a",
+        ] {
+            check(&object, path, json!([]));
+        }
+        let numbers = json!({"list": [{"n": 1.5}, {"n": 2}]});
+        check(&numbers, ".list[?(@.n>1)].n", json!([]));
+    }
+
+    #[test]
     fn invalid_paths_are_rejected() {
-        for text in ["spec", ".", "..a", ".a[", ".a[x]", ".a[?(@.b)]", ".a."] {
+        for text in [
+            "spec",
+            ".",
+            "....a",
+            ".a[",
+            ".a[x]",
+            ".a[\"x\"]",
+            ".a[?(@.b=1)]",
+            ".a[?(b)]",
+            ".a.",
+            ".a[1:2:3:4]",
+        ] {
             assert_eq!(JsonPath::parse(text), None, "{text}");
         }
     }
