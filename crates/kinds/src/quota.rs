@@ -1,7 +1,5 @@
 //! Quota usage of objects: what is counted and measured, and which objects a quota covers. Admission and the quota
 //! controller both use it, so that they agree.
-//!
-//! Not included: volume attributes classes, and pod-level resources.
 
 use std::collections::BTreeMap;
 
@@ -81,9 +79,18 @@ pub fn resource_of(name: &str) -> GroupResource {
     GroupResource::new("", plural.to_owned())
 }
 
-/// True if a quota covers an object. Scopes apply to pods.
+/// True if a quota covers an object. Scopes apply to pods, and one to claims.
 pub fn is_about(quota: &Value, resource: &GroupResource, object: &Value) -> bool {
-    let is_pod = builtin::by_plural(&resource.group, &resource.resource) == Some(&builtin::POD);
+    let kind = builtin::by_plural(&resource.group, &resource.resource);
+    let is_within = |selector: &Value| {
+        if kind == Some(&builtin::POD) {
+            return in_scope(selector, object);
+        }
+        let is_of_classes = selector["scopeName"] == "VolumeAttributesClass";
+        kind == Some(&builtin::PERSISTENT_VOLUME_CLAIM)
+            && is_of_classes
+            && selects(selector, &attributes_classes(object))
+    };
     let scopes = quota["spec"]["scopes"].as_array().into_iter().flatten();
     let scopes: Vec<Value> = scopes
         .map(|scope| json!({"scopeName": scope, "operator": "Exists"}))
@@ -92,10 +99,33 @@ pub fn is_about(quota: &Value, resource: &GroupResource, object: &Value) -> bool
         .as_array()
         .into_iter()
         .flatten();
-    scopes
-        .iter()
-        .chain(selectors)
-        .all(|selector| is_pod && in_scope(selector, object))
+    scopes.iter().chain(selectors).all(is_within)
+}
+
+/// The volume attributes classes of a claim: those it wants, has, and is changing to.
+fn attributes_classes(claim: &Value) -> Vec<&str> {
+    let stated = [
+        &claim["spec"]["volumeAttributesClassName"],
+        &claim["status"]["currentVolumeAttributesClassName"],
+        &claim["status"]["modifyVolumeStatus"]["targetVolumeAttributesClassName"],
+    ];
+    let stated = stated.into_iter().filter_map(Value::as_str);
+    stated.filter(|class| !class.is_empty()).collect()
+}
+
+/// True if a selector of classes selects any of these, or nothing.
+fn selects(selector: &Value, classes: &[&str]) -> bool {
+    let values = |class: &str| {
+        let mut values = selector["values"].as_array().into_iter().flatten();
+        values.any(|value| value == class)
+    };
+    match selector["operator"].as_str().unwrap_or_default() {
+        "Exists" => !classes.is_empty(),
+        "DoesNotExist" => classes.is_empty(),
+        "In" => classes.iter().any(|class| values(class)),
+        "NotIn" => classes.is_empty() || classes.iter().any(|class| !values(class)),
+        _ => false,
+    }
 }
 
 fn in_scope(selector: &Value, pod: &Value) -> bool {
@@ -110,15 +140,9 @@ fn in_scope(selector: &Value, pod: &Value) -> bool {
         "NotBestEffort" => !is_best_effort(),
         "CrossNamespacePodAffinity" => reaches_out(pod),
         "PriorityClass" => {
-            let class = pod["spec"]["priorityClassName"].as_str().unwrap_or_default();
-            let values = || selector["values"].as_array().into_iter().flatten();
-            match selector["operator"].as_str().unwrap_or_default() {
-                "Exists" => !class.is_empty(),
-                "DoesNotExist" => class.is_empty(),
-                "In" => values().any(|value| value == class),
-                "NotIn" => values().all(|value| value != class),
-                _ => false,
-            }
+            let class = pod["spec"]["priorityClassName"].as_str();
+            let classes: Vec<&str> = class.filter(|class| !class.is_empty()).into_iter().collect();
+            selects(selector, &classes)
         }
         _ => false,
     }
@@ -148,6 +172,32 @@ fn reaches_out(pod: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scope_selects_claims_by_their_attributes_classes() {
+        let claims = GroupResource::new("", "persistentvolumeclaims");
+        let check = |operator: &str, values: Value, claim: Value, expected: bool| {
+            let scope = json!({"scopeName": "VolumeAttributesClass", "operator": operator, "values": values});
+            let quota = json!({"spec": {"scopeSelector": {"matchExpressions": [scope]}}});
+            assert_eq!(is_about(&quota, &claims, &claim), expected, "{operator} {claim}");
+        };
+        let plain = json!({"spec": {}});
+        let gold = json!({"spec": {"volumeAttributesClassName": "gold"}});
+        let leaving = json!({"spec": {"volumeAttributesClassName": "silver"},
+            "status": {"currentVolumeAttributesClassName": "gold"}});
+        for (operator, expected) in [
+            ("In", [false, true, true]),
+            ("NotIn", [true, false, true]),
+            ("Exists", [false, true, true]),
+            ("DoesNotExist", [true, false, false]),
+        ] {
+            for (claim, expected) in [&plain, &gold, &leaving].into_iter().zip(expected) {
+                check(operator, json!(["gold"]), claim.clone(), expected);
+            }
+        }
+        let pods = json!({"spec": {"scopes": ["BestEffort"]}});
+        assert!(!is_about(&pods, &claims, &plain));
+    }
 
     #[test]
     fn every_name_belongs_to_one_resource() {
