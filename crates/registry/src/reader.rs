@@ -58,7 +58,7 @@ impl Reader {
     }
 
     /// The enabled alpha features.
-    pub(crate) fn feature_gates(&self) -> FeatureGates {
+    pub fn feature_gates(&self) -> FeatureGates {
         self.0.feature_gates
     }
 

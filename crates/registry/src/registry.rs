@@ -41,7 +41,7 @@ pub struct RegistryOptions {
     pub is_replay: bool,
     /// The transport to webhooks. Without one, no webhook can be called, and their failure policies apply.
     pub webhooks: Option<Arc<dyn WebhookTransport>>,
-    /// The enabled alpha features; none by default.
+    /// The enabled features.
     pub feature_gates: FeatureGates,
 }
 

@@ -69,6 +69,10 @@ pub const PIPE_BYTES: usize = 64 * 1024;
 /// Larger responses are compressed if the client accepts gzip. As in kube-apiserver.
 pub const GZIP_THRESHOLD_BYTES: usize = 128 * 1024;
 
+/// Larger pieces of a compressed watch are compressed; smaller ones, single events, are stored in gzip's format: the
+/// memory of an encoder would cost more than they do.
+pub const GZIP_PIECE_THRESHOLD_BYTES: usize = 8 * 1024;
+
 /// The limit on warnings in a response. Beyond it, each is cut to [`MAX_CHARACTERS_OF_MANY`], and those that still do
 /// not fit are dropped. As in kube-apiserver.
 pub const MAX_WARNING_BYTES: usize = 4 * 1024;

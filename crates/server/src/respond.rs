@@ -6,8 +6,8 @@
 use std::io::Write as _;
 
 use bytes::Bytes;
-use flate2::Compression;
 use flate2::write::GzEncoder;
+use flate2::{Compression, Crc};
 use http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY, WARNING,
     X_CONTENT_TYPE_OPTIONS,
@@ -19,7 +19,9 @@ use watchkeeper_registry::{Format, JSON};
 
 use crate::body::{FrameStream, Pieces, ResponseBody, StreamCut};
 use crate::flow_control::Rejected;
-use crate::limits::{GZIP_THRESHOLD_BYTES, MAX_CHARACTERS_OF_MANY, MAX_WARNING_BYTES};
+use crate::limits::{
+    GZIP_PIECE_THRESHOLD_BYTES, GZIP_THRESHOLD_BYTES, MAX_CHARACTERS_OF_MANY, MAX_WARNING_BYTES,
+};
 use crate::negotiate::{Accepted, Unacceptable, Unsupported};
 use crate::route::Refusal;
 use crate::{pretty, status_bytes};
@@ -154,6 +156,16 @@ pub(crate) fn stream(encoding: Format, frames: FrameStream) -> Answer {
     answer
 }
 
+/// A stream of events whose frames are compressed.
+pub(crate) fn gzip_stream(encoding: Format, frames: FrameStream) -> Answer {
+    let mut answer = stream(encoding, frames);
+    if let ResponseBody::Stream { is_copied, .. } = answer.body_mut() {
+        *is_copied = false;
+    }
+    mark_gzip(answer.headers_mut());
+    answer
+}
+
 /// Bytes of any type.
 pub(crate) fn with_type(code: StatusCode, media_type: &'static str, bytes: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(ResponseBody::from(bytes));
@@ -267,7 +279,7 @@ pub(crate) fn finish(mut answer: Answer, takes_gzip: bool, audit_id: HeaderValue
     }
 }
 
-/// Compresses a large response. Streams are not compressed: some clients have no decoder for them.
+/// Compresses a large response. Streams are compressed where they are made, if at all.
 fn compressed(answer: Answer) -> Answer {
     let (mut head, body) = answer.into_parts();
     let body = match body {
@@ -278,11 +290,13 @@ fn compressed(answer: Answer) -> Answer {
         ResponseBody::Pieces(pieces) => ResponseBody::Pieces(Box::new(GzipPieces::new(pieces))),
         body => return Response::from_parts(head, body),
     };
-    head.headers
-        .insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    head.headers
-        .append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    mark_gzip(&mut head.headers);
     Response::from_parts(head, body)
+}
+
+fn mark_gzip(headers: &mut HeaderMap) {
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
 }
 
 /// Level 1, as in kube-apiserver: lists shrink tenfold, and higher levels gain little.
@@ -293,6 +307,32 @@ fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut encoder = GzEncoder::new(room, Compression::new(GZIP_LEVEL));
     encoder.write_all(bytes).ok()?;
     encoder.finish().ok()
+}
+
+/// A piece of a stream as a gzip member, so that it can be decoded at once. As in kube-apiserver, the members of a
+/// stream follow each other.
+pub(crate) fn gzip_piece(bytes: Bytes) -> Bytes {
+    match u16::try_from(bytes.len()) {
+        Ok(length) if bytes.len() <= GZIP_PIECE_THRESHOLD_BYTES => stored_gzip(&bytes, length),
+        _ => gzip(&bytes).expect("memory takes every byte").into(),
+    }
+}
+
+/// A gzip member with one block that is not compressed.
+fn stored_gzip(bytes: &[u8], length: u16) -> Bytes {
+    const HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
+    const LAST_STORED_BLOCK: u8 = 1;
+    let mut checksum = Crc::new();
+    checksum.update(bytes);
+    let mut member = Vec::with_capacity(bytes.len() + 23);
+    member.extend_from_slice(&HEAD);
+    member.push(LAST_STORED_BLOCK);
+    member.extend_from_slice(&length.to_le_bytes());
+    member.extend_from_slice(&(!length).to_le_bytes());
+    member.extend_from_slice(bytes);
+    member.extend_from_slice(&checksum.sum().to_le_bytes());
+    member.extend_from_slice(&u32::from(length).to_le_bytes());
+    member.into()
 }
 
 /// The pieces of a document, compressed as one stream.

@@ -323,7 +323,7 @@ impl Builder {
         self
     }
 
-    /// Turns alpha features on; all are off by default.
+    /// Turns features on or off.
     pub fn feature_gates(mut self, gates: FeatureGates) -> Self {
         self.registry.feature_gates = gates;
         self

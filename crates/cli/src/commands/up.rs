@@ -100,7 +100,7 @@ pub(crate) struct Up {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     disable_admission_plugins: Vec<Plugin>,
 
-    /// Alpha features to turn on: ShardedListAndWatch
+    /// Features to turn on or off: ShardedListAndWatch (alpha, off), WatchListCompression (beta, on)
     #[arg(
         long,
         value_name = "NAME=BOOL,...",

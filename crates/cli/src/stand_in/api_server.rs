@@ -74,7 +74,7 @@ pub(super) struct ApiServer {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
 
-    /// Alpha features to turn on: ShardedListAndWatch; others are ignored
+    /// Features to turn on or off: ShardedListAndWatch, WatchListCompression; others are ignored
     #[arg(long, value_name = "NAME=BOOL,...", value_delimiter = ',')]
     feature_gates: Vec<String>,
 

@@ -33,6 +33,7 @@ impl Cluster {
         let options = RegistryOptions {
             feature_gates: FeatureGates {
                 sharded_list_and_watch,
+                ..FeatureGates::default()
             },
             ..Default::default()
         };

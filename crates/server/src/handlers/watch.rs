@@ -50,11 +50,21 @@ pub(super) async fn watch(call: &mut Call, route: &ResourceRoute) -> Result<Answ
     let frames = unfold(frames, async |mut frames| Some((frames.next().await?, frames)));
     let (counts, over_socket) = (call.server.counts.clone(), call.over_socket);
     let frames = frames.inspect(move |_| counts.piece_sent(over_socket));
-    let frames = guarded(frames, opened);
-    match is_websocket {
-        true => websocket::answer(call, form.accepted.format, frames),
-        false => Ok(respond::stream(form.accepted.format, frames)),
+    let format = form.accepted.format;
+    if is_websocket {
+        return websocket::answer(call, format, guarded(frames, opened));
     }
+    Ok(match is_compressed(call, &options) {
+        true => respond::gzip_stream(format, guarded(frames.map(respond::gzip_piece), opened)),
+        false => respond::stream(format, guarded(frames, opened)),
+    })
+}
+
+/// True for a watch that begins with the existing objects, if its client accepts gzip.
+fn is_compressed(call: &Call, options: &WatchOptions) -> bool {
+    options.send_initial_events == Some(true)
+        && call.server.registry.feature_gates().watch_list_compression
+        && respond::takes_gzip(&call.head.headers)
 }
 
 /// The selector of a watch on one object: the path names it, and the query must not name another.

@@ -1,9 +1,11 @@
 //! Watch streams over HTTP: their start, their end, and faults.
 
+use std::io::Read as _;
 use std::time::Duration;
 
 use ::http::Method;
 use futures_util::StreamExt as _;
+use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_tungstenite::WebSocketStream;
@@ -164,6 +166,83 @@ async fn events_are_sent_over_a_web_socket() {
     );
     server.shutdown().await;
     assert!(socket.next().await.unwrap().unwrap().is_close());
+}
+
+/// The whole body of a watch that ends after a second, for a client that accepts gzip, and its encoding.
+async fn packed(client: &mut Client, query: &str) -> (Vec<u8>, String) {
+    let path = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1&{query}");
+    let answer = client
+        .send(Method::GET, &path, &[("accept-encoding", "gzip")], "")
+        .await;
+    let encoding = answer.header("content-encoding");
+    (answer.body.to_vec(), encoding)
+}
+
+/// The names in the events of a body.
+fn named(body: &[u8]) -> Vec<String> {
+    let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let events = lines.map(|line| serde_json::from_slice::<Value>(line).unwrap());
+    let names = events.map(|event| event["object"]["metadata"]["name"].as_str().map(str::to_owned));
+    names.flatten().collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_begins_with_the_objects_is_compressed_on_request() {
+    let server = Server::builder().start().await.unwrap();
+    let mut client = connected(&server).await;
+    let text = "0123456789".repeat(1_000);
+    for name in ["a", "b"] {
+        let map = json!({"metadata": {"name": name}, "data": {"text": text}}).to_string();
+        client.send(Method::POST, CONFIG_MAPS, &[], &map).await;
+    }
+    create(&mut client, "small").await;
+    for query in [
+        "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+        "resourceVersion=0",
+        "",
+    ] {
+        let (body, encoding) = packed(&mut client, query).await;
+        assert_eq!(encoding, "gzip", "{query}");
+        assert!(body.len() < text.len(), "{}", body.len());
+        let mut plain = Vec::new();
+        let read = flate2::read::MultiGzDecoder::new(&body[..]).read_to_end(&mut plain);
+        read.unwrap();
+        assert_eq!(named(&plain), ["a", "b", "small"], "{query}");
+    }
+    let (body, encoding) = packed(&mut client, "resourceVersion=1").await;
+    assert_eq!((encoding.as_str(), named(&body).len()), ("", 3));
+    server.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_event_of_a_compressed_watch_can_be_decoded_when_it_comes() {
+    let server = Server::builder().start().await.unwrap();
+    let mut client = connected(&server).await;
+    let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion=0");
+    let answer = client
+        .open(Method::GET, &path, &[("accept-encoding", "gzip")], "")
+        .await;
+    let mut body = answer.into_body();
+    for name in ["a", "b"] {
+        create(&mut client, name).await;
+        let piece = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        let mut event = String::new();
+        let read = flate2::read::GzDecoder::new(&piece[..]).read_to_string(&mut event);
+        read.unwrap();
+        assert_eq!(named(event.as_bytes()), [name]);
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn compression_of_watches_can_be_turned_off() {
+    let gates = "WatchListCompression=false".parse().unwrap();
+    let server = Server::builder().feature_gates(gates).start().await.unwrap();
+    let mut client = connected(&server).await;
+    create(&mut client, "a").await;
+    let (body, encoding) = packed(&mut client, "resourceVersion=0").await;
+    assert_eq!((encoding.as_str(), named(&body).len()), ("", 1));
+    server.shutdown().await;
 }
 
 #[tokio::test]
