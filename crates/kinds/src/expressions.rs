@@ -28,10 +28,12 @@ pub fn conditions(spec: &Value) -> Vec<Expression> {
 }
 
 /// The environments of a policy's expressions. Each variable sees those before it.
+#[derive(Clone)]
 pub struct Environments {
     object: Declared,
     parameters: Option<Declared>,
     has_variables: bool,
+    has_authorizer: bool,
     has_patch_types: bool,
     variables: Arc<Object>,
 }
@@ -43,6 +45,7 @@ impl Environments {
             object: Declared::dynamic(),
             parameters: spec["paramKind"].is_object().then(Declared::dynamic),
             has_variables: true,
+            has_authorizer: true,
             has_patch_types: false,
             variables: Arc::new(Object {
                 name: "kubernetes.variables".to_owned(),
@@ -70,6 +73,15 @@ impl Environments {
         }
     }
 
+    /// The environment of message expressions, which cannot ask for permissions.
+    #[must_use]
+    pub fn without_authorizer(&self) -> Self {
+        Self {
+            has_authorizer: false,
+            ..self.clone()
+        }
+    }
+
     /// The environment of mutations, with the types of patches.
     #[must_use]
     pub fn with_patch_types(self) -> Self {
@@ -93,10 +105,14 @@ impl Environments {
         variables.fields.insert(name.to_owned(), field);
     }
 
-    /// In the order in which [`evaluate`](super::evaluate) passes values. Without variables, their place is kept
-    /// under a name no expression can use.
+    /// In the order in which [`evaluate`](super::evaluate) passes values. The place of what is not there is kept under a
+    /// name no expression can use.
     fn environment(&self) -> Environment {
         let variables = if self.has_variables { "variables" } else { "" };
+        let (asked, asked_resource) = match self.has_authorizer {
+            true => ("authorizer", "authorizer.requestResource"),
+            false => ("", ""),
+        };
         let (authorizer, request_resource) = Type::authorizer();
         let environment = Environment::new()
             .declare("object", self.object.clone())
@@ -104,11 +120,8 @@ impl Environments {
             .declare("namespaceObject", namespace_object())
             .declare("request", request())
             .declare(variables, Declared::plain(Shape::Object(self.variables.clone())))
-            .declare("authorizer", Declared::plain(Shape::Of(authorizer)))
-            .declare(
-                "authorizer.requestResource",
-                Declared::plain(Shape::Of(request_resource)),
-            );
+            .declare(asked, Declared::plain(Shape::Of(authorizer)))
+            .declare(asked_resource, Declared::plain(Shape::Of(request_resource)));
         let environment = match &self.parameters {
             Some(parameters) => environment.declare("params", parameters.clone()),
             None => environment,

@@ -99,7 +99,7 @@ impl Registry {
                 return Ok(());
             }
             let home = self.namespace_of(&write).await?;
-            let namespace = metadata::text(write.shown(), "namespace");
+            let namespace = write.namespace();
             let described = write.described(write.action.definition);
             let authorizer = self.authorizer_for(&write).await?;
             let mut answer = Ok(());
@@ -128,7 +128,7 @@ impl Registry {
                         each.flat_map(|parameters| policy.evaluate(&input(Some(parameters)), &mut notes))
                             .collect()
                     }
-                    Err(why) => policy.on_error(why),
+                    Err(why) => policy.on_misconfiguration(&why),
                 };
                 for (key, values) in notes.0 {
                     write
@@ -235,8 +235,11 @@ fn act(
     if !binding.denies && !denial.is_unconditional {
         return Ok(());
     }
-    let message =
-        format!("ValidatingAdmissionPolicy '{policy}' with binding '{bound}' denied request: {why}");
+    let whose = match denial.names_binding {
+        true => format!("'{policy}' with binding '{bound}'"),
+        false => format!("'{policy}'"),
+    };
+    let message = format!("ValidatingAdmissionPolicy {whose} denied request: {why}");
     let mut status = Status::forbidden(
         &write.action.definition.group_resource(),
         write.refused_name(),

@@ -189,7 +189,27 @@ impl<'w> AdmissionRequest<'w> {
         }
     }
 
-    /// The request as in `admission.k8s.io`, without the objects.
+    /// The options of the operation. A patch has those of the resulting operation.
+    pub(super) fn options(&self, deletion: Option<&DeleteOptions>) -> Value {
+        let (operation, context) = (self.action.operation, self.context);
+        let kind = match operation {
+            Operation::Create => "CreateOptions",
+            Operation::Update => "UpdateOptions",
+            Operation::Delete => "DeleteOptions",
+        };
+        let mut options = deletion.map_or(json!({}), |options| json!(options));
+        if context.dry_run {
+            options["dryRun"] = json!(["All"]);
+        }
+        if operation != Operation::Delete && !context.manager.is_empty() {
+            options["fieldManager"] = json!(context.manager);
+        }
+        options["kind"] = json!(kind);
+        options["apiVersion"] = json!("meta.k8s.io/v1");
+        options
+    }
+
+    /// The request as in `admission.k8s.io`, without the objects and what only a deletion has.
     pub(super) fn described(&self, shown: &Definition) -> Value {
         let named = |resource: &Resource| {
             let (group, version) = (&resource.group, &resource.version);
@@ -207,6 +227,7 @@ impl<'w> AdmissionRequest<'w> {
             "kind": kind, "resource": plural, "requestKind": requested_kind, "requestResource": requested_plural,
             "operation": self.action.operation.name(), "dryRun": self.context.dry_run,
             "userInfo": self.context.requester.as_ref().map_or(json!({}), described_user),
+            "options": self.options(None),
         });
         put_text(&mut request, "name", self.requested_name());
         put_text(&mut request, "namespace", self.namespace());

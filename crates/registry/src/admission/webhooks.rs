@@ -30,7 +30,7 @@ use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_storage::Feed;
 
 use self::configuration::Webhook;
-use self::review::{Verdict, options, refusal};
+use self::review::{Verdict, refusal};
 
 use super::policies::{Input, all_hold};
 use super::request::{Action, AdmissionRequest, Asked, whole};
@@ -182,7 +182,7 @@ impl Registry {
             let object = self.shown_in(&write.action, shown, write.object).await?;
             let old = self.shown_in(&write.action, shown, write.old).await?;
             let mut request = write.described(shown);
-            request["options"] = options(&write.action, deletion, write.context);
+            request["options"] = write.options(deletion);
             match self
                 .wants(webhook, write, (object.as_ref(), old.as_ref()), &request)
                 .await?

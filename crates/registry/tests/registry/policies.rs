@@ -89,6 +89,14 @@ async fn a_policy_with_invalid_expressions_is_rejected() {
     )
     .await;
     check(
+        json!({"validations": [{"expression": "authorizer.path('/').check('get').allowed()",
+            "messageExpression": "authorizer.path('/').check('get').reason()"}]}),
+        "spec.validations[0].messageExpression: Invalid value: \"authorizer.path('/').check('get').reason()\": compilation \
+         failed: ERROR: <input>:1:1: undeclared reference to 'authorizer' (in container '')\n | \
+         authorizer.path('/').check('get').reason()\n | ^",
+    )
+    .await;
+    check(
         json!({"validations": valid, "variables": [{"name": "a", "expression": "variables.b"},
             {"name": "b", "expression": "1"}]}),
         "spec.variables[0].expression: Invalid value: \"variables.b\": compilation failed: ERROR: <input>:1:10: \
@@ -174,7 +182,7 @@ async fn messages_reasons_and_variables() {
         why(create(json!({"x": ""})).await).as_deref(),
         Some(
             "expression '!('x' in object.data) || variables.broken == 1' resulted in error: composited variable \
-             \"broken\" fails to evaluate: expression 'object.nobody' resulted in error: no such key: nobody"
+             \"broken\" fails to evaluate: no such key: nobody"
         )
     );
     assert_eq!(why(create(json!({"a": ""})).await), None);
@@ -303,6 +311,81 @@ async fn parameters_are_read_when_they_are_needed() {
         why(send(&registry, "POST", CONFIG_MAPS, large("d")).await).as_deref(),
         Some(
             "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_policy_or_binding_without_parameters_denies_whatever_its_actions() {
+    let validations = json!([{"expression": "true"}]);
+    let refused = async |kind: Value, reference: Value| {
+        let actions = json!(["Warn"]);
+        let registry = with(
+            json!({"paramKind": kind, "validations": validations}),
+            json!({"paramRef": reference, "validationActions": actions}),
+        );
+        let created = send(&registry.await, "POST", CONFIG_MAPS, config_map("c", json!({}))).await;
+        created.map(drop).map_err(|status| status.message).unwrap_err()
+    };
+    let why = |whose: &str, why: &str| {
+        format!(
+            "configmaps \"c\" is forbidden: ValidatingAdmissionPolicy {whose} denied request: failed to configure {why}"
+        )
+    };
+    let node = json!({"apiVersion": "v1", "kind": "Node"});
+    let in_namespace = json!({"name": "n", "namespace": "default", "parameterNotFoundAction": "Allow"});
+    assert_eq!(
+        refused(node, in_namespace).await,
+        why(
+            "'p' with binding 'b'",
+            "binding: paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
+        )
+    );
+    let named = json!({"name": "n", "parameterNotFoundAction": "Allow"});
+    for (api_version, shown) in [("example.com/v1", "example.com/v1"), ("v1", "/v1")] {
+        let unknown = json!({"apiVersion": api_version, "kind": "Nothing"});
+        let missing =
+            format!("policy: failed to find resource referenced by paramKind: '{shown}, Kind=Nothing'");
+        assert_eq!(refused(unknown, named.clone()).await, why("'p'", &missing));
+    }
+}
+
+#[tokio::test]
+async fn expressions_see_the_options_of_the_request() {
+    let validations =
+        json!([{"expression": "request.options.kind != 'CreateOptions'", "message": "creates"}]);
+    let registry = with(json!({"validations": validations}), json!({})).await;
+    let created = send(&registry, "POST", CONFIG_MAPS, config_map("c", json!({}))).await;
+    assert_eq!(why(created).as_deref(), Some("creates"));
+}
+
+#[tokio::test]
+async fn the_parameters_of_a_namespace_are_in_it() {
+    let registry = registry().await;
+    create(&registry, NAMESPACES, json!({"metadata": {"name": "n"}})).await;
+    let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"],
+        "resources": ["namespaces", "nodes"]}]);
+    let parts = json!({
+        "matchConstraints": {"resourceRules": rules},
+        "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+        "validations": [{"expression": "false", "messageExpression": "'says ' + params.metadata.namespace"}],
+    });
+    create(&registry, POLICIES, policy(parts)).await;
+    let own = json!({"metadata": {"name": "own"}});
+    create(&registry, "/api/v1/namespaces/n/configmaps", own).await;
+    let reference = json!({"name": "own", "parameterNotFoundAction": "Deny"});
+    create(&registry, BINDINGS, binding(json!({"paramRef": reference}))).await;
+    create(&registry, "/api/v1/nodes", json!({"metadata": {"name": "n"}})).await;
+    let label = async |path: &str| {
+        let labels = json!({"metadata": {"labels": {"a": "b"}}});
+        why(send(&registry, "PATCH", path, labels).await)
+    };
+    assert_eq!(label("/api/v1/namespaces/n").await.as_deref(), Some("says n"));
+    assert_eq!(
+        label("/api/v1/nodes/n").await.as_deref(),
+        Some(
+            "failed to configure binding: cannot use namespaced paramRef in policy binding that matches cluster-scoped \
+             resources"
         )
     );
 }

@@ -9,6 +9,7 @@ use watchkeeper_cel::{Declared, EvalError, Value as Evaluated};
 use watchkeeper_kinds::expressions::{Expression, declared};
 
 use super::authorizer::CelAuthorizer;
+use super::parameters::Misconfigured;
 use super::policy::{Policy, Validation};
 
 /// The limit on a message from `messageExpression`.
@@ -43,6 +44,8 @@ pub(super) struct Denial {
     pub(super) reason: String,
     /// True if the write is rejected regardless of the binding's actions.
     pub(super) is_unconditional: bool,
+    /// False if not the binding but the policy itself is at fault.
+    pub(super) names_binding: bool,
     /// The place of the validation in the policy.
     pub(super) index: usize,
 }
@@ -86,6 +89,7 @@ impl Policy {
                     message: evaluation.message(validation),
                     reason: validation.reason.clone(),
                     is_unconditional: false,
+                    names_binding: true,
                     index,
                 }),
                 Err(why) => {
@@ -117,10 +121,22 @@ impl Policy {
                 message: why,
                 reason: String::new(),
                 is_unconditional: false,
+                names_binding: true,
                 index: 0,
             }],
             false => Vec::new(),
         }
+    }
+
+    /// The denials that follow from missing parameters, whatever the actions of the binding.
+    pub(super) fn on_misconfiguration(&self, why: &Misconfigured) -> Vec<Denial> {
+        let denials = self.on_error(why.message()).into_iter();
+        let denials = denials.map(|denial| Denial {
+            is_unconditional: true,
+            names_binding: why.names_binding(),
+            ..denial
+        });
+        denials.collect()
     }
 }
 
@@ -186,15 +202,24 @@ impl<'a> Evaluation<'a> {
     }
 
     fn add_variable(&mut self, name: &'a str, variable: &'a Expression) {
-        match self.run(variable) {
+        match self.evaluated(variable) {
             Ok(value) => self.variables.push((name, value)),
             Err(why) => self.failed.push((name, why)),
         }
     }
 
+    /// Evaluates an expression; the error quotes it.
     pub(super) fn run(&mut self, expression: &'a Expression) -> Result<Evaluated<'a>, String> {
         let source = &expression.source;
-        let failed = |why: String| format!("expression '{source}' resulted in error: {why}");
+        let made = self.evaluated(expression);
+        made.map_err(|why| match expression.program {
+            Ok(_) => format!("expression '{source}' resulted in error: {why}"),
+            Err(_) => why,
+        })
+    }
+
+    /// Evaluates an expression; the error does not quote it.
+    fn evaluated(&mut self, expression: &'a Expression) -> Result<Evaluated<'a>, String> {
         let program = expression.program.as_ref().map_err(String::clone)?;
         let variables = self.variables.iter().cloned();
         let values = [
@@ -211,10 +236,10 @@ impl<'a> Evaluation<'a> {
         self.budget = self.budget.saturating_sub(evaluation.cost);
         evaluation.result.map_err(|error| match &error {
             EvalError::NoSuchKey(key) => match self.failed.iter().find(|(name, _)| name == key) {
-                Some((name, why)) => failed(format!("composited variable {name:?} fails to evaluate: {why}")),
-                None => failed(error.to_string()),
+                Some((name, why)) => format!("composited variable {name:?} fails to evaluate: {why}"),
+                None => error.to_string(),
             },
-            _ => failed(error.to_string()),
+            _ => error.to_string(),
         })
     }
 

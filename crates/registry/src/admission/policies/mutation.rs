@@ -7,7 +7,7 @@
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use watchkeeper_cel::Value as Evaluated;
-use watchkeeper_meta::{Status, StatusCause, StatusReason};
+use watchkeeper_meta::{Status, StatusCause, StatusReason, quote};
 use watchkeeper_patch::configuration::field_set;
 use watchkeeper_patch::json_patch::{self, JsonPatchError};
 use watchkeeper_patch::typed::{atomics, merge};
@@ -15,6 +15,7 @@ use watchkeeper_wire::schema::Schema;
 
 use super::authorizer::CelAuthorizer;
 use super::evaluate::{Evaluation, Input};
+use super::parameters::Misconfigured;
 use super::policy::{Mutation, MutationKind, Policy};
 use super::{Binding, Bound};
 use crate::Registry;
@@ -48,6 +49,23 @@ impl PolicyFailure {
             message: format!("policy '{policy}' with binding '{binding}' denied request: {why}"),
             reason: None,
         }
+    }
+
+    fn misconfigured(policy: &Policy, binding: &Binding, why: &Misconfigured) -> Self {
+        match why.names_binding() {
+            true => Self::new(policy, binding, &why.message()),
+            false => Self {
+                message: format!("policy {} denied request: {}", quote(&policy.name), why.message()),
+                reason: None,
+            },
+        }
+    }
+}
+
+/// Adds a failure. That of a policy itself is the same for each of its bindings, and is listed once.
+fn note(refusals: &mut Vec<PolicyFailure>, failure: PolicyFailure) {
+    if refusals.iter().all(|known| known.message != failure.message) {
+        refusals.push(failure);
     }
 }
 
@@ -84,11 +102,11 @@ impl Registry {
                 if !is_meant {
                     continue;
                 }
-                let namespace = metadata::text(write.shown(), "namespace");
-                match self.parameters(policy, &binding.parameters, namespace).await? {
+                let found = self.parameters(policy, &binding.parameters, write.namespace());
+                match found.await? {
                     Ok(found) => due.extend(Due::each(place, policy, binding, found)),
                     Err(why) if policy.fails_closed => {
-                        refusals.push(PolicyFailure::new(policy, binding, &why))
+                        note(&mut refusals, PolicyFailure::misconfigured(policy, binding, &why));
                     }
                     Err(_) => {}
                 }

@@ -4,14 +4,35 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
-use watchkeeper_meta::{LabelSelector, Status};
+use watchkeeper_meta::{GroupVersionKind, LabelSelector, Status};
 
 use super::policy::Policy;
 use crate::Registry;
 use crate::definition::Definition;
 
 /// Parameter objects, `None` for a policy that takes none. The error is left to the failure policy.
-type Parameters = Result<Option<Vec<Value>>, String>;
+type Parameters = Result<Option<Vec<Value>>, Misconfigured>;
+
+/// The reason for which there are no parameters, by what would have to be changed.
+#[derive(Debug)]
+pub(super) enum Misconfigured {
+    Policy(String),
+    Binding(&'static str),
+}
+
+impl Misconfigured {
+    /// True if errors name the binding beside the policy.
+    pub(super) fn names_binding(&self) -> bool {
+        matches!(self, Self::Binding(_))
+    }
+
+    pub(super) fn message(&self) -> String {
+        match self {
+            Self::Policy(why) => format!("failed to configure policy: {why}"),
+            Self::Binding(why) => format!("failed to configure binding: {why}"),
+        }
+    }
+}
 
 impl Registry {
     /// The parameters of a policy for a write in a namespace.
@@ -25,38 +46,30 @@ impl Registry {
             let Some((api_version, kind)) = policy.parameter_kind.as_ref() else {
                 return Ok(Ok(None));
             };
+            let Some(definition) = self.catalog().of_kind(api_version, kind) else {
+                let wanted = GroupVersionKind::from_api_version(api_version, kind);
+                let wanted = wanted.map_or_else(|error| error.to_string(), |wanted| wanted.to_string());
+                let why = format!("failed to find resource referenced by paramKind: '{wanted}'");
+                return Ok(Err(Misconfigured::Policy(why)));
+            };
             if reference.is_null() {
                 return Ok(Ok(None));
             }
-            let Some(definition) = self.catalog().of_kind(api_version, kind) else {
-                let why =
-                    format!("failed to find resource referenced by paramKind: '{api_version}, Kind={kind}'");
-                return Ok(Err(why));
-            };
-            let stated = reference["namespace"].as_str().unwrap_or_default();
-            let namespace = match (definition.is_namespaced(), stated) {
-                (false, _) => "",
-                (true, "") if namespace.is_empty() => {
-                    return Ok(Err(
-                    "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
-                        .to_owned(),
-                ));
-                }
-                (true, "") => namespace,
-                (true, stated) => stated,
+            let namespace = match namespace_of(&definition, reference, namespace) {
+                Ok(namespace) => namespace,
+                Err(why) => return Ok(Err(Misconfigured::Binding(why))),
             };
             let found = self.referenced(&definition, namespace, reference).await?;
-            Ok(match (found.is_empty(), reference["parameterNotFoundAction"].as_str()) {
-            (true, Some("Allow")) => Ok(Some(Vec::new())),
-            (true, _) => Err(
-                "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
-                    .to_owned(),
-            ),
-            (false, _) => Ok(Some(found)),
-        })
+            let denies = reference["parameterNotFoundAction"] == "Deny";
+            let missing = "no params found for policy binding with `Deny` parameterNotFoundAction";
+            Ok(match found.is_empty() && denies {
+                true => Err(Misconfigured::Binding(missing)),
+                false => Ok(Some(found)),
+            })
         })
     }
 
+    /// The objects that a reference names or selects.
     async fn referenced(
         &self,
         definition: &Arc<Definition>,
@@ -76,5 +89,23 @@ impl Registry {
             is_there && selector.matches(&metadata["labels"])
         });
         Ok(all)
+    }
+}
+
+/// The namespace of the parameters; empty for cluster-scoped ones.
+fn namespace_of<'a>(
+    definition: &Definition,
+    reference: &'a Value,
+    written: &'a str,
+) -> Result<&'a str, &'static str> {
+    let stated = reference["namespace"].as_str().unwrap_or_default();
+    match (definition.is_namespaced(), stated) {
+        (false, "") => Ok(""),
+        (false, _) => Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`"),
+        (true, "") if written.is_empty() => {
+            Err("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
+        }
+        (true, "") => Ok(written),
+        (true, stated) => Ok(stated),
     }
 }

@@ -103,7 +103,7 @@ impl Validation {
             expression: environments.compile(&text(validation, "expression"), &[Type::Bool]),
             message: text(validation, "message").trim().to_owned(),
             message_expression: message_expression
-                .map(|source| environments.compile(source, &[Type::String])),
+                .map(|source| environments.without_authorizer().compile(source, &[Type::String])),
             reason: text(validation, "reason"),
         }
     }

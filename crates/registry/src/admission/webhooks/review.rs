@@ -7,10 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use watchkeeper_meta::{DeleteOptions, Outcome, Status};
+use watchkeeper_meta::{Outcome, Status};
 
-use crate::admission::request::{Action, Operation};
-use crate::context::WriteContext;
 use crate::webhook_client::Review;
 
 const KIND: &str = "AdmissionReview";
@@ -141,29 +139,6 @@ fn operations(text: &str) -> Result<Value, String> {
         false => Err("it is not a list of operations".to_owned()),
     });
     patch.map_err(|why| format!("received undecodable patch in webhook response: {why}"))
-}
-
-/// The options of the operation. A patch has those of the resulting operation.
-pub(super) fn options(
-    action: &Action<'_>,
-    deletion: Option<&DeleteOptions>,
-    context: &WriteContext,
-) -> Value {
-    let kind = match action.operation {
-        Operation::Create => "CreateOptions",
-        Operation::Update => "UpdateOptions",
-        Operation::Delete => "DeleteOptions",
-    };
-    let mut options = deletion.map_or(json!({}), |options| json!(options));
-    if context.dry_run {
-        options["dryRun"] = json!(["All"]);
-    }
-    if deletion.is_none() && !context.manager.is_empty() {
-        options["fieldManager"] = json!(context.manager);
-    }
-    options["kind"] = json!(kind);
-    options["apiVersion"] = json!("meta.k8s.io/v1");
-    options
 }
 
 /// The error for a denied write.
