@@ -47,12 +47,22 @@ pub enum JsonPatchError {
         reason: &'static str,
     },
     /// A path that does not exist.
-    #[error("{op} operation does not apply: {path} does not exist")]
+    #[error("{op} operation does not apply: doc is missing path: {path:?}: missing value")]
     MissingPath {
         /// The operation.
         op: &'static str,
         /// The path.
         path: String,
+    },
+    /// A field to remove that the object does not have.
+    #[error("error in {op} for path: '{path}': Unable to remove nonexistent key: {key}: missing value")]
+    MissingKey {
+        /// The operation.
+        op: &'static str,
+        /// The path.
+        path: String,
+        /// The last part of the path.
+        key: String,
     },
     /// An array index that is not a number or out of range.
     #[error("{op} operation does not apply: {path} is not an index of the list")]
@@ -96,6 +106,10 @@ pub enum JsonPatchError {
 /// assert_eq!(object, json!({"spec": {"replicas": 2}}));
 /// ```
 pub fn apply(document: &mut Value, patch: &Value) -> Result<(), JsonPatchError> {
+    // In Go, `null` is an empty list.
+    if patch.is_null() {
+        return Ok(());
+    }
     let operations = patch.as_array().ok_or(JsonPatchError::NotAList {
         found: json_type(patch),
     })?;
@@ -313,17 +327,20 @@ fn add(document: &mut Value, op: &'static str, path: &str, value: Value) -> Resu
 
 fn remove(document: &mut Value, op: &'static str, path: &str) -> Result<Value, JsonPatchError> {
     let (container, last) = parent(document, op, path)?;
-    let missing = || JsonPatchError::MissingPath {
-        op,
-        path: path.to_owned(),
-    };
     match container {
-        Value::Object(fields) => fields.remove(&last).ok_or_else(missing),
+        Value::Object(fields) => fields.remove(&last).ok_or_else(|| JsonPatchError::MissingKey {
+            op,
+            path: path.to_owned(),
+            key: last,
+        }),
         Value::Array(items) => match position(&last, items.len()) {
             Some(index) if index < items.len() => Ok(items.remove(index)),
             _ => Err(bad_index(op, path)),
         },
-        _ => Err(missing()),
+        _ => Err(JsonPatchError::MissingPath {
+            op,
+            path: path.to_owned(),
+        }),
     }
 }
 
@@ -461,7 +478,7 @@ mod tests {
         check_error(
             json!({"foo": "bar"}),
             json!([{"op": "add", "path": "/baz/bat", "value": "qux"}]),
-            "add operation does not apply: /baz/bat does not exist",
+            "add operation does not apply: doc is missing path: \"/baz/bat\": missing value",
         );
         check(
             json!({"/": 9, "~1": 10}),

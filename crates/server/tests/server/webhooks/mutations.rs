@@ -83,7 +83,8 @@ async fn an_invalid_patch_is_rejected() {
     check(
         json!([{"op": "remove", "path": "/nothing"}]),
         500,
-        "Internal error occurred: remove operation does not apply: /nothing does not exist",
+        "Internal error occurred: error in remove for path: '/nothing': Unable to remove nonexistent key: nothing: \
+         missing value",
     )
     .await;
     check(
