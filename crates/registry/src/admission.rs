@@ -98,10 +98,6 @@ impl Registry {
         let mut laps = self.durations().laps(Step::Validate, "CREATE");
         let subject = self.check_subject(definition, object);
         laps.plugin("CertificateSubjectRestriction", subject)?;
-        self.authorizer()
-            .check_grant(definition, None, object, context)
-            .await?;
-        laps.skip();
         self.check_claim_limits(definition, object).await?;
         self.check_default_class(definition, object, true).await?;
         if definition.is(&builtin::POD) {
@@ -109,8 +105,8 @@ impl Registry {
                 let name = metadata::text(object, "name");
                 Status::forbidden(&definition.group_resource(), name, why)
             };
-            let refused = limit_range::refusal(&self.limits(namespace).await?, object);
-            laps.plugin("LimitRanger", refused.map(forbidden).map_or(Ok(()), Err))?;
+            let limited = self.check_pod_limits(definition, namespace, object).await;
+            laps.plugin("LimitRanger", limited)?;
             let refused = self.check_pod_security(namespace, object, context).await?;
             laps.plugin("PodSecurity", refused.map(forbidden).map_or(Ok(()), Err))?;
         }
@@ -123,6 +119,22 @@ impl Registry {
             context,
         })
         .await
+    }
+
+    /// Refuses a pod beyond the limits of its namespace.
+    async fn check_pod_limits(
+        &self,
+        definition: &Definition,
+        namespace: &str,
+        pod: &Value,
+    ) -> Result<(), Status> {
+        match limit_range::refusal(&self.limits(namespace).await?, pod) {
+            Some(why) => {
+                let name = metadata::text(pod, "name");
+                Err(Status::forbidden(&definition.group_resource(), name, why))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Refuses a claim beyond the limits of its namespace, unless it is being deleted.
@@ -157,16 +169,12 @@ impl Registry {
     }
 
     /// Runs mutating plugins on an update.
-    pub(crate) async fn admit_update(
-        &self,
-        definition: &Definition,
-        live: &Value,
-        new: &Value,
-        context: &WriteContext,
-    ) -> Result<(), Status> {
-        self.authorizer()
-            .check_grant(definition, Some(live), new, context)
-            .await
+    pub(crate) async fn admit_update(&self, part: Part, live: &Value, new: &mut Value) -> Result<(), Status> {
+        if is_limited_resize(part, live) {
+            let limits = self.limits(metadata::text(new, "namespace")).await?;
+            limit_range::complete(&limits, new);
+        }
+        Ok(())
     }
 
     /// Runs validating plugins on a valid changed object.
@@ -193,6 +201,10 @@ impl Registry {
             if definition.is(&builtin::NAMESPACE) {
                 self.warn_of_violating_pods(live, new, context).await?;
             }
+        }
+        if is_limited_resize(part, live) {
+            self.check_pod_limits(definition, metadata::text(new, "namespace"), new)
+                .await?;
         }
         if definition.is(&builtin::POD) && pod_security::concerns(part) {
             self.check_pod_security_of_update(definition, live, new, context)
@@ -270,4 +282,9 @@ impl Registry {
         };
         Err(Status::forbidden(&definition.group_resource(), name, why).with_cause(cause))
     }
+}
+
+/// True for a resize of a pod that is not being deleted: LimitRanges apply to it.
+fn is_limited_resize(part: Part, live: &Value) -> bool {
+    part == Part::Resize && live["metadata"]["deletionTimestamp"].is_null()
 }

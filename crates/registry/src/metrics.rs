@@ -105,11 +105,6 @@ impl Laps<'_> {
         );
         result
     }
-
-    /// Leaves out the time since the last plugin.
-    pub(crate) fn skip(&mut self) {
-        self.since = Instant::now();
-    }
 }
 
 fn record<L: Ord>(

@@ -28,6 +28,7 @@ use crate::{User, metadata};
 pub use bindings::Rules;
 use bindings::{Bindings, Stored};
 pub(crate) use defaults::{component_objects, default_objects};
+pub(crate) use grant::is_grant;
 pub use rule::Rule;
 
 /// The group of roles and bindings.

@@ -207,6 +207,8 @@ impl<'r> Write<'r> {
             // Mutating admission: plugins fill in values from the cluster, policies and webhooks see them; each may
             // reject the object.
             self.mutate(&mut draft).await?;
+            // Nobody grants more than they have, not even in an invalid role.
+            self.check_grant(&draft).await?;
             // Server-owned fields are set after everything that could have changed them.
             self.prepare(&mut draft);
             // Addresses are allocated late: other allocations wait until this write is stored.

@@ -1,7 +1,10 @@
 //! The LimitRanger plugin: default requests and limits of containers in a namespace, with minimum and maximum; minimum and
 //! maximum size of claims.
 //!
-//! Defaults are set before validation; the limits are checked afterwards. Not implemented: updates of existing pods.
+//! Defaults are set before validation; the limits are checked afterwards. Existing pods are limited when they are
+//! resized, claims also when they are changed. Each LimitRange is applied on its own: the first that refuses is named.
+
+use std::collections::HashSet;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -21,24 +24,35 @@ const CONTAINERS: [(&str, &str); 2] = [("containers", "container"), ("initContai
 const CLAIM: &str = builtin::PERSISTENT_VOLUME_CLAIM.name;
 
 impl Registry {
-    /// The limits of all LimitRanges of a namespace.
+    /// The LimitRanges of a namespace, each as its list of limits.
     pub(super) fn limits<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
         Box::pin(async move {
             let definition = self.builtin(&builtin::LIMIT_RANGE)?;
             let ranges = self.list(&definition, namespace, &ListOptions::default()).await?;
-            let mut limits = Vec::new();
-            for range in ranges.objects() {
-                let range = range.to_value(&definition)?;
-                limits.extend(range["spec"]["limits"].as_array().into_iter().flatten().cloned());
-            }
-            Ok(limits)
+            let limits = ranges.objects().map(|range| {
+                let mut range = range.to_value(&definition)?;
+                Ok::<_, Status>(range["spec"]["limits"].take())
+            });
+            limits.collect()
         })
     }
 }
 
+/// The limits of a range that have this type.
+fn of_type<'v>(range: &'v Value, kind: &'v str) -> impl Iterator<Item = &'v Value> {
+    let limits = range.as_array().into_iter().flatten();
+    limits.filter(move |limit| limit["type"] == kind)
+}
+
 /// Sets the default requests and limits of containers.
-pub(super) fn complete(limits: &[Value], pod: &mut Value) {
-    let defaults = limits.iter().filter(|limit| limit["type"] == "Container");
+pub(super) fn complete(ranges: &[Value], pod: &mut Value) {
+    for range in ranges {
+        complete_by(range, pod);
+    }
+}
+
+fn complete_by(range: &Value, pod: &mut Value) {
+    let defaults = of_type(range, "Container");
     let (mut requests, mut maxima) = (Map::new(), Map::new());
     for limit in defaults {
         requests.extend(limit["defaultRequest"].as_object().cloned().unwrap_or_default());
@@ -83,9 +97,13 @@ fn fill_in(container: &mut Value, what: &str, given: &Map<String, Value>) -> Vec
 }
 
 /// The limits that a pod violates, as one text.
-pub(super) fn refusal(limits: &[Value], pod: &Value) -> Option<String> {
+pub(super) fn refusal(ranges: &[Value], pod: &Value) -> Option<String> {
+    ranges.iter().find_map(|range| refusal_by(range, pod))
+}
+
+fn refusal_by(range: &Value, pod: &Value) -> Option<String> {
     let mut reasons = Vec::new();
-    for limit in limits {
+    for limit in range.as_array().into_iter().flatten() {
         match limit["type"].as_str().unwrap_or_default() {
             "Container" => {
                 let containers = CONTAINERS
@@ -103,10 +121,14 @@ pub(super) fn refusal(limits: &[Value], pod: &Value) -> Option<String> {
 }
 
 /// The limits that a claim violates, as one text. Only what it requests is limited.
-pub(super) fn claim_refusal(limits: &[Value], claim: &Value) -> Option<String> {
+pub(super) fn claim_refusal(ranges: &[Value], claim: &Value) -> Option<String> {
+    ranges.iter().find_map(|range| claim_refusal_by(range, claim))
+}
+
+fn claim_refusal_by(range: &Value, claim: &Value) -> Option<String> {
     let requests = &claim["spec"]["resources"]["requests"];
     let mut reasons = Vec::new();
-    for limit in limits.iter().filter(|limit| limit["type"] == CLAIM) {
+    for limit in of_type(range, CLAIM) {
         for (list, word) in [("min", "minimum"), ("max", "maximum")] {
             for (name, bound) in limit[list].as_object().into_iter().flatten() {
                 let rule = format!(
@@ -134,12 +156,18 @@ pub(super) fn claim_refusal(limits: &[Value], claim: &Value) -> Option<String> {
     one_text(&reasons)
 }
 
-/// Several reasons as Kubernetes joins them; `None` if there is none.
+/// Several reasons as Kubernetes joins them, each once; `None` if there is none.
 fn one_text(reasons: &[String]) -> Option<String> {
-    match reasons {
+    let mut seen = HashSet::new();
+    let once: Vec<&str> = reasons
+        .iter()
+        .map(String::as_str)
+        .filter(|reason| seen.insert(*reason))
+        .collect();
+    match once[..] {
         [] => None,
-        [only] => Some(only.clone()),
-        several => Some(format!("[{}]", several.join(", "))),
+        [only] => Some(only.to_owned()),
+        _ => Some(format!("[{}]", once.join(", "))),
     }
 }
 
@@ -191,14 +219,20 @@ fn check(what: &str, limit: &Value, resources: &Value, reasons: &mut Vec<String>
             "{name} max limit to request ratio per {what} is {}",
             bound.as_str().unwrap_or_default()
         );
-        match (asked("limits", name), asked("requests", name)) {
-            (Some((_, limit)), Some((_, request))) if !request.is_zero() => {
+        let amount = |list: &str| {
+            asked(list, name)
+                .map(|(_, amount)| amount)
+                .filter(|amount| !amount.is_zero())
+        };
+        match (amount("requests"), amount("limits")) {
+            (None, _) => reasons.push(format!("{rule}, but no request is specified or request is 0")),
+            (_, None) => reasons.push(format!("{rule}, but no limit is specified or limit is 0")),
+            (Some(request), Some(limit)) => {
                 let found = limit.to_f64() / request.to_f64();
                 if found > ratio.to_f64() {
                     reasons.push(format!("{rule}, but provided ratio is {found:.6}"));
                 }
             }
-            _ => reasons.push(format!("{rule}, but no request is specified or request is 0")),
         }
     }
 }
@@ -213,10 +247,10 @@ mod tests {
 
     #[test]
     fn limits_of_claims_apply_to_what_they_request() {
-        let limits = [
-            json!({"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"storage": "5Gi"}}),
-            json!({"type": "Pod", "max": {"storage": "1Mi"}}),
-        ];
+        let limits = [json!([
+            {"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"storage": "5Gi"}},
+            {"type": "Pod", "max": {"storage": "1Mi"}},
+        ])];
         for (size, refusal) in [
             ("1Gi", ""),
             ("5Gi", ""),
@@ -253,7 +287,7 @@ mod tests {
             (
                 json!({"type": "Container", "min": {"cpu": "100m", "memory": "1Mi"}}),
                 "[minimum cpu usage per Container is 100m, but request is 50m, minimum memory usage per Container is \
-                 1Mi.  No request is specified, minimum memory usage per Container is 1Mi.  No request is specified]",
+                 1Mi.  No request is specified]",
             ),
             (
                 json!({"type": "Pod", "max": {"cpu": "2500m"}}),
@@ -263,9 +297,33 @@ mod tests {
                 json!({"type": "Container", "maxLimitRequestRatio": {"cpu": "4"}}),
                 "cpu max limit to request ratio per Container is 4, but provided ratio is 40.000000",
             ),
+            (
+                json!({"type": "Container", "maxLimitRequestRatio": {"memory": "4"}}),
+                "memory max limit to request ratio per Container is 4, but no request is specified or request is 0",
+            ),
         ] {
-            let found = super::refusal(std::slice::from_ref(&limit), &pod);
+            let found = super::refusal(&[json!([limit])], &pod);
             assert_eq!(found.unwrap_or_default(), refusal, "{limit}");
         }
+    }
+    #[test]
+    fn a_ratio_needs_a_limit() {
+        let pod = json!({"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}]}});
+        let range = json!([{"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}}]);
+        assert_eq!(
+            super::refusal(&[range], &pod).unwrap(),
+            "cpu max limit to request ratio per Container is 2, but no limit is specified or limit is 0"
+        );
+    }
+
+    #[test]
+    fn ranges_apply_one_after_the_other() {
+        let range = |cpu: &str| json!([{"type": "Container", "max": {"cpu": cpu}, "default": {"cpu": cpu}}]);
+        let ranges = [range("3"), range("1"), range("2")];
+        let mut pod = json!({"spec": {"containers": [{"name": "a"}]}});
+        super::complete(&ranges, &mut pod);
+        assert_eq!(pod["spec"]["containers"][0]["resources"]["limits"]["cpu"], "3");
+        let refused = "maximum cpu usage per Container is 1, but limit is 3";
+        assert_eq!(super::refusal(&ranges, &pod).unwrap(), refused);
     }
 }

@@ -29,9 +29,9 @@ impl Authorizer<'_> {
         let Some(user) = &context.requester else {
             return Ok(());
         };
-        if definition.resource.group != GROUP
+        if !is_grant(definition)
             || user.is_in(MASTERS)
-            || live.is_some_and(|live| gives_the_same(live, object))
+            || live.is_some_and(|live| is_for_collection(live, object))
         {
             return Ok(());
         }
@@ -44,11 +44,6 @@ impl Authorizer<'_> {
         };
         let namespace = grant.namespace;
         let held = self.rules_of(user, namespace).await?.rules;
-        if object["aggregationRule"].is_object() && !held.iter().any(|rule| rule.covers_all_of(&everything()))
-        {
-            let why = "must have cluster-admin privileges to use the aggregationRule";
-            return Err(refused(why.to_owned()));
-        }
         let given = match grant.verb {
             BIND => {
                 let role = self.rules_of_role(definition, grant.kind, namespace, grant.role);
@@ -57,7 +52,13 @@ impl Authorizer<'_> {
             _ => rules_of(object),
         };
         let who = || format!("user {} (groups={})", quote(&user.name), quoted(&user.groups));
+        let is_held = |wanted: &Rule| held.iter().any(|rule| rule.covers_all_of(wanted));
+        let aggregates = is_aggregated(object) || live.is_some_and(is_aggregated);
         match Missing::find(&held, &given) {
+            Ok(missing) if missing.is_empty() && aggregates && !everything().iter().all(is_held) => {
+                let why = "must have cluster-admin privileges to use the aggregationRule";
+                Err(refused(why.to_owned()))
+            }
             Ok(missing) if missing.is_empty() => Ok(()),
             Ok(missing) => Err(refused(format!(
                 "{} is attempting to grant RBAC permissions not currently held:\n{missing}",
@@ -153,22 +154,45 @@ impl<'a> Grant<'a> {
     }
 }
 
-/// A rule that allows everything on resources.
-fn everything() -> Rule {
+/// The rules that allow everything.
+fn everything() -> [Rule; 2] {
     let all = || vec!["*".to_owned()];
-    Rule {
+    let resources = Rule {
         verbs: all(),
         api_groups: all(),
         resources: all(),
         ..Rule::default()
-    }
+    };
+    let paths = Rule {
+        verbs: all(),
+        non_resource_urls: all(),
+        ..Rule::default()
+    };
+    [resources, paths]
 }
 
-/// True if a change grants the same.
-fn gives_the_same(live: &Value, new: &Value) -> bool {
-    ["rules", "aggregationRule", "roleRef", "subjects"]
-        .iter()
-        .all(|field| live[field] == new[field])
+/// True for roles and bindings.
+pub(crate) fn is_grant(definition: &Definition) -> bool {
+    definition.resource.group == GROUP
+}
+
+/// True if a role gets rules from others.
+fn is_aggregated(role: &Value) -> bool {
+    let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array();
+    selectors.is_some_and(|selectors| !selectors.is_empty())
+}
+
+/// True if a change concerns only what the garbage collector writes. Any other writer confirms the whole grant.
+fn is_for_collection(live: &Value, new: &Value) -> bool {
+    let rest = |object: &Value| {
+        let mut rest = object.clone();
+        if let Some(metadata) = rest["metadata"].as_object_mut() {
+            metadata
+                .retain(|name, _| !matches!(&**name, "finalizers" | "ownerReferences" | "resourceVersion"));
+        }
+        rest
+    };
+    rest(live) == rest(new)
 }
 
 /// The missing permissions of a user: each object with its verbs.

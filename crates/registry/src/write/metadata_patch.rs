@@ -15,7 +15,8 @@
 //! Validating the rest again would find nothing: no rule of these kinds depends on anything that changes while the
 //! object does not, except `allow_privileged`, which disables the fast path. A store written under laxer rules may
 //! contain objects that would be rejected now; Kubernetes accepts those in an update too, as far as its rules
-//! ratchet. Custom objects, whose schemas change, are excluded.
+//! ratchet. Custom objects, whose schemas change, are excluded, and roles and bindings, which only those may write who
+//! have what they grant.
 //!
 //! [`patch_whole`](Write::patch_whole) handles all unusual cases and every rejection. This path returns only errors
 //! of the store, after which the write must not be repeated.
@@ -33,6 +34,7 @@ use super::patch::{Patch, patched};
 use super::update::Failed;
 use crate::metadata;
 use crate::object::{METADATA_ONLY, StoredObject};
+use crate::rbac::is_grant;
 
 /// The fields that may be patched, in order.
 const FIELDS: [&str; 3] = ["annotations", "finalizers", "labels"];
@@ -42,7 +44,10 @@ impl Write<'_> {
     pub(super) async fn patch_metadata(&self, patch: &Patch<'_>) -> Option<Result<StoredObject, Status>> {
         let (registry, definition) = (self.registry, &*self.definition);
         let (kind, patch) = (patch.kind, patch.value);
-        let is_usual = self.part == Part::Object && !registry.has_policy() && !definition.is_custom();
+        let is_usual = self.part == Part::Object
+            && !registry.has_policy()
+            && !definition.is_custom()
+            && !is_grant(definition);
         if !is_usual || !is_about_metadata(kind, patch) {
             return None;
         }

@@ -181,7 +181,7 @@ impl Write<'_> {
             }
             Some(live) => {
                 registry
-                    .admit_update(definition, &live.value, &draft.object, self.context)
+                    .admit_update(self.part, &live.value, &mut draft.object)
                     .await
             }
         }
@@ -223,6 +223,14 @@ impl Write<'_> {
         let warnings = &self.context.warnings;
         metadata::drop_repeated_owners(&mut draft.object, Repeated::AfterAdmission, warnings);
         Ok(())
+    }
+
+    /// Rejects a role or binding that grants more than its writer has.
+    pub(super) async fn check_grant(&self, draft: &Draft<'_>) -> Result<(), Status> {
+        let (authorizer, live) = (self.registry.authorizer(), draft.live.map(|live| &live.value));
+        authorizer
+            .check_grant(&self.definition, live, &draft.object, self.context)
+            .await
     }
 
     /// Sets server-owned fields, and resets fields the client may not set or change.

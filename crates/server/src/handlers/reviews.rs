@@ -104,11 +104,11 @@ async fn token_status(call: &Call, spec: &Value) -> Result<Value, Status> {
     }
     let asked = spec["audiences"].as_array().into_iter().flatten();
     let mut audiences: Vec<&str> = asked.filter_map(Value::as_str).collect();
-    if let Some(user) = call.server.tokens.user(token) {
-        return Ok(known_token(user, &audiences, &call.server.audiences()));
-    }
     if audiences.is_empty() {
         audiences = call.server.audiences();
+    }
+    if let Some(user) = call.server.tokens.user(token) {
+        return Ok(known_token(user, &audiences, &call.server.audiences()));
     }
     Ok(match call.server.issued_for(token, &audiences).await {
         Some((user, meant)) => json!({ "authenticated": true, "user": user_info(&user), "audiences": meant }),
@@ -118,19 +118,14 @@ async fn token_status(call: &Call, spec: &Value) -> Result<Value, Status> {
 
 /// A token from a file is valid only for this server, as in Kubernetes: other audiences do not match.
 fn known_token(user: &User, audiences: &[&str], own: &[&str]) -> Value {
-    let mut known = json!({ "authenticated": true, "user": user_info(user) });
-    if audiences.is_empty() {
-        return known;
-    }
     let meant: Vec<_> = audiences
         .iter()
         .filter(|audience| own.contains(audience))
         .collect();
-    if meant.is_empty() {
-        return unknown_token();
+    match meant.is_empty() {
+        true => unknown_token(),
+        false => json!({ "authenticated": true, "user": user_info(user), "audiences": meant }),
     }
-    known["audiences"] = json!(meant);
-    known
 }
 
 fn unknown_token() -> Value {

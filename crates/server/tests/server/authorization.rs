@@ -79,6 +79,63 @@ async fn a_write_that_creates_requires_permission_to_create() {
 }
 
 #[tokio::test]
+async fn who_grants_too_much_learns_nothing_else_about_a_role() {
+    let mut cluster = Cluster::start(json!([
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["create"]},
+    ]))
+    .await;
+    let path = format!("{RBAC}/namespaces/default/roles");
+    let secrets = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]);
+    for (rules, status) in [(json!([]), 422), (secrets, 403)] {
+        let invalid = json!({"metadata": {"name": "r/r"}, "rules": rules});
+        let answer = cluster
+            .as_bob(Method::POST, &path, "application/json", &invalid)
+            .await;
+        assert_eq!(answer.status, status, "{}", answer.text());
+    }
+    cluster.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn who_changes_a_role_must_have_what_it_grants() {
+    let mut cluster = Cluster::start(json!([
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": ["create", "patch"]},
+    ]))
+    .await;
+    let rules = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]);
+    let role = json!({"metadata": {"name": "r"}, "rules": rules});
+    cluster.create(&format!("{RBAC}/clusterroles"), &role).await;
+    let path = format!("{RBAC}/clusterroles/r");
+    for (metadata, status) in [
+        (json!({"labels": {"a": "b"}}), 403),
+        (json!({"finalizers": ["example.com/wait"]}), 200),
+        (json!({"finalizers": null}), 200),
+    ] {
+        let patch = json!({"metadata": metadata});
+        let answer = cluster
+            .as_bob(Method::PATCH, &path, "application/merge-patch+json", &patch)
+            .await;
+        assert_eq!(answer.status, status, "{patch} {}", answer.text());
+    }
+    let select = json!([{"matchLabels": {"a": "b"}}]);
+    // A rule without selectors is invalid, but it grants nothing.
+    for (selectors, status) in [(select, 403), (json!([]), 422)] {
+        let role =
+            json!({"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": selectors}});
+        let answer = cluster
+            .as_bob(
+                Method::POST,
+                &format!("{RBAC}/clusterroles?dryRun=All"),
+                "application/json",
+                &role,
+            )
+            .await;
+        assert_eq!(answer.status, status, "{role} {}", answer.text());
+    }
+    cluster.server.shutdown().await;
+}
+
+#[tokio::test]
 async fn permission_for_one_object_does_not_list_others() {
     let mut cluster = Cluster::start(json!([
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a"], "verbs": ["list"]},
@@ -182,7 +239,7 @@ async fn a_token_from_a_file_is_valid_only_for_this_server() {
     let mut cluster = Cluster::start(json!([])).await;
     let token = cluster.server.admin_token().reveal().to_owned();
     for (audiences, is_known, meant) in [
-        (json!([]), true, Value::Null),
+        (json!([]), true, json!([ISSUER])),
         (json!([ISSUER, "other"]), true, json!([ISSUER])),
         (json!(["other"]), false, Value::Null),
     ] {
