@@ -139,7 +139,12 @@ fn prepare_for_update(part: Part, definition: &mut Value, _: &Value, _: &str) {
     let Some(version) = storage_version(definition).filter(|_| part != Part::Status) else {
         return;
     };
-    if let Some(Value::Array(stored)) = definition.pointer_mut("/status/storedVersions")
+    let stored = &mut definition["status"]["storedVersions"];
+    // A status write may have emptied the list.
+    if !stored.is_array() {
+        *stored = json!([]);
+    }
+    if let Some(stored) = stored.as_array_mut()
         && !stored.contains(&version)
     {
         stored.push(version);

@@ -1,12 +1,11 @@
 //! PodDisruptionBudget: the pods of a selection that may be unavailable at once.
 
-use std::collections::HashSet;
-
 use serde_json::json;
 use watchkeeper_meta::validation::{FinalizerRule, NameRule};
 
 use crate::Part;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
+use crate::rules::conditions;
 use crate::rules::go_structs;
 use crate::rules::place::{Errors, Place};
 use crate::table::Column;
@@ -74,13 +73,7 @@ fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
 }
 
 fn check_status(status: &Place<'_, '_>, errors: &mut Errors) {
-    let mut types = HashSet::new();
-    for condition in status.field("conditions").items() {
-        let kind = condition.field("type");
-        if !types.insert(kind.text()) {
-            errors.push(kind.duplicate());
-        }
-    }
+    conditions::check(&status.field("conditions"), errors);
     for name in COUNTS {
         status.field(name).must_not_be_negative(errors);
     }

@@ -29,6 +29,9 @@ impl Registry {
                 "name in URL does not match name in Binding object",
             ));
         }
+        if name.is_empty() {
+            return Err(Status::bad_request("Name parameter required."));
+        }
         let pods = self.builtin(&builtin::POD)?;
         metadata::match_namespace(&pods, &mut binding, namespace)?;
         let named = binding["target"]["name"].as_str().unwrap_or_default().to_owned();
@@ -50,6 +53,10 @@ impl Registry {
             }
             let mut pod = live.clone();
             pod["spec"]["nodeName"] = json!(node);
+            // The pod is where it was expected, or it is not expected there any longer.
+            if let Some(status) = pod["status"].as_object_mut() {
+                status.remove("nominatedNodeName");
+            }
             for texts in ["annotations", "labels"] {
                 for (key, text) in binding["metadata"][texts].as_object().into_iter().flatten() {
                     pod["metadata"][texts][key] = text.clone();

@@ -2,9 +2,7 @@
 
 use serde_json::{Value, json};
 use watchkeeper_kinds::{Part, builtin};
-use watchkeeper_meta::{
-    DeleteOptions, LabelSelector, Labels, ListOptions, Status, StatusCause, StatusReason,
-};
+use watchkeeper_meta::{DeleteOptions, LabelSelector, Labels, ListOptions, Status, StatusCause};
 
 use crate::admission::request::EVICTION;
 use crate::body::Body;
@@ -14,6 +12,8 @@ use crate::object::Live;
 use crate::write::{DeleteAdmission, Managed, Proposal, Target, Write, check_preconditions};
 use crate::{Registry, metadata};
 
+/// The field manager of spent budgets.
+const MANAGER: &str = "kube-apiserver";
 /// The message of a refused eviction.
 const WOULD_VIOLATE: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 /// The limit on `disruptedPods`, until the controller has counted again.
@@ -81,14 +81,18 @@ impl Registry {
         };
         if !covering.is_empty() {
             let why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-            return Err(Status::failure(500, StatusReason::INTERNAL_ERROR, why));
+            return Err(Status::unclassified(why));
         }
         if is_ready(pod) || !ignores_unready(&budget) {
             let now = timestamp(self.clock().now());
             let spend = |live: &Live| spent(&live.value, metadata::text(pod, "name"), &now);
             let name = metadata::text(&budget, "name");
-            let target = Target::new(&budgets, namespace, name, Part::Whole);
-            Write::unguarded(self, target, context).change(spend).await?;
+            let target = Target::new(&budgets, namespace, name, Part::Status);
+            let spending = WriteContext {
+                dry_run: context.dry_run,
+                ..WriteContext::by_server(MANAGER)
+            };
+            Write::unguarded(self, target, &spending).change(spend).await?;
         }
         Ok(())
     }
@@ -198,15 +202,39 @@ fn spent(budget: &Value, pod: &str, now: &str) -> Result<Proposal, Status> {
         );
         return Err(later(why, 0));
     }
+    let left = count("disruptionsAllowed") - 1;
     let mut object = budget.clone();
-    object["status"]["disruptionsAllowed"] = json!(count("disruptionsAllowed") - 1);
+    object["status"]["disruptionsAllowed"] = json!(left);
     object["status"]["disruptedPods"][pod] = json!(now);
+    if left == 0 {
+        note_exhaustion(&mut object["status"], now);
+    }
     Ok(Proposal {
         object,
-        managed: Managed::AsBefore,
+        managed: Managed::ByChange,
     })
 }
 
+/// Sets the condition of a budget that allows no further disruption.
+fn note_exhaustion(status: &mut Value, now: &str) {
+    let observed = status["observedGeneration"].clone();
+    let mut conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+    let is_it = |condition: &Value| condition["type"] == "DisruptionAllowed";
+    let at = conditions.iter().position(is_it).unwrap_or_else(|| {
+        conditions.push(json!({"type": "DisruptionAllowed"}));
+        conditions.len() - 1
+    });
+    let condition = &mut conditions[at];
+    if condition["status"] != "False" {
+        condition["status"] = json!("False");
+        condition["lastTransitionTime"] = json!(now);
+    }
+    condition["observedGeneration"] = observed;
+    condition["reason"] = json!("InsufficientPods");
+    condition["message"] = json!("");
+    status["conditions"] = json!(conditions);
+}
+
 fn budget_resource() -> watchkeeper_meta::GroupResource {
-    watchkeeper_meta::GroupResource::new("policy", "poddisruptionbudgets")
+    watchkeeper_meta::GroupResource::new("policy", "poddisruptionbudget")
 }

@@ -129,6 +129,22 @@ async fn an_eviction_spends_the_budget() {
     let budget = cluster.show("policy", "poddisruptionbudgets", "b").await;
     assert_eq!(budget["status"]["disruptionsAllowed"], 0);
     assert!(budget["status"]["disruptedPods"]["p"].is_string());
+    let mut conditions = budget["status"]["conditions"].clone();
+    assert!(conditions[0]["lastTransitionTime"].take().is_string());
+    assert_eq!(
+        conditions,
+        json!([{
+            "type": "DisruptionAllowed", "status": "False", "observedGeneration": 1, "lastTransitionTime": null,
+            "reason": "InsufficientPods", "message": "",
+        }])
+    );
+    let managers = budget["metadata"]["managedFields"].as_array().unwrap();
+    let server = managers
+        .iter()
+        .find(|entry| entry["manager"] == "kube-apiserver")
+        .unwrap();
+    assert_eq!(server["subresource"], "status");
+    assert!(server["fieldsV1"]["f:status"]["f:disruptedPods"]["f:p"].is_object());
     let pod = cluster.show("", "pods", "p").await;
     assert!(pod["metadata"]["deletionTimestamp"].is_string());
     // The second eviction finds the pod terminating, and does not spend the budget.
@@ -158,4 +174,17 @@ async fn an_eviction_respects_a_resource_version_precondition() {
     evicted.await.unwrap();
     let pod = cluster.show("", "pods", "p").await;
     assert!(pod["metadata"]["deletionTimestamp"].is_string());
+}
+
+#[tokio::test]
+async fn several_budgets_refuse_an_eviction_without_a_reason() {
+    let status = json!({"observedGeneration": 1, "disruptionsAllowed": 1, "expectedPods": 2});
+    let cluster = Cluster::with_budget(status).await;
+    let spec = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}});
+    let second = json!({"metadata": {"name": "second"}, "spec": spec});
+    cluster.create("policy", "poddisruptionbudgets", second).await;
+    let refusal = serde_json::to_value(cluster.evict().await.unwrap_err()).unwrap();
+    assert_eq!(refusal["code"], 500);
+    assert!(refusal.get("reason").is_none(), "{refusal}");
+    assert!(refusal.get("details").is_none(), "{refusal}");
 }

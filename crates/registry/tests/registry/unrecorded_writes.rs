@@ -164,6 +164,149 @@ async fn a_gated_pod_cannot_be_bound() {
 }
 
 #[tokio::test]
+async fn a_bound_pod_is_no_longer_nominated() {
+    let registry = registry().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    send(&registry, "POST", pods, pod).await.unwrap();
+    let nominated = json!({"status": {"nominatedNodeName": "elsewhere"}});
+    let path = format!("{pods}/p");
+    let pod = send(&registry, "PATCH", &format!("{path}/status"), nominated).await;
+    assert_eq!(pod.unwrap()["status"]["nominatedNodeName"], "elsewhere");
+    bind(&registry, "p").await.unwrap();
+    let pod = send(&registry, "GET", &path, json!(null)).await.unwrap();
+    assert!(pod["status"]["nominatedNodeName"].is_null(), "{pod}");
+}
+
+#[tokio::test]
+async fn a_binding_needs_the_name_of_a_pod() {
+    let registry = registry().await;
+    let binding = json!({"target": {"kind": "Node", "name": "n"}});
+    let refused = send(&registry, "POST", "/api/v1/namespaces/default/bindings", binding).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(
+        (refused.code, &*refused.message),
+        (400, "Name parameter required.")
+    );
+}
+
+#[tokio::test]
+async fn a_definition_whose_stored_versions_were_emptied_lives_on() {
+    let registry = registry().await;
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let define = |plural: &str, kind: &str| {
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        json!({"metadata": {"name": format!("{plural}.example.com")}, "spec": {
+            "group": "example.com", "scope": "Cluster", "names": {"plural": plural, "kind": kind},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+        }})
+    };
+    send(&registry, "POST", definitions, define("things", "Thing"))
+        .await
+        .unwrap();
+    let path = format!("{definitions}/things.example.com");
+    let emptied = json!({"status": {"storedVersions": []}});
+    send(&registry, "PATCH", &format!("{path}/status"), emptied.clone())
+        .await
+        .unwrap();
+    let short = json!({"spec": {"names": {"shortNames": ["th"]}}});
+    let changed = send(&registry, "PATCH", &path, short).await.unwrap();
+    assert_eq!(changed["status"]["storedVersions"], json!(["v1"]));
+    send(&registry, "PATCH", &format!("{path}/status"), emptied)
+        .await
+        .unwrap();
+    send(&registry, "POST", definitions, define("others", "Other"))
+        .await
+        .unwrap();
+    send(&registry, "DELETE", &path, json!(null)).await.unwrap();
+    let gone = send(&registry, "GET", &path, json!(null)).await;
+    assert!(gone.unwrap_err().is_not_found());
+}
+
+#[tokio::test]
+async fn the_status_of_a_budget_has_valid_conditions() {
+    let registry = registry().await;
+    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    send(
+        &registry,
+        "POST",
+        budgets,
+        json!({"metadata": {"name": "b"}, "spec": {}}),
+    )
+    .await
+    .unwrap();
+    let condition =
+        json!({"type": "X", "status": "Bad", "reason": "R", "lastTransitionTime": "2020-01-01T00:00:00Z"});
+    let path = format!("{budgets}/b/status");
+    let refused = send(
+        &registry,
+        "PATCH",
+        &path,
+        json!({"status": {"conditions": [condition]}}),
+    )
+    .await;
+    let why = "status.conditions[0].status: Unsupported value: \"Bad\": supported values: \"False\", \"True\", \"Unknown\"";
+    assert!(refused.unwrap_err().message.ends_with(why));
+}
+
+#[tokio::test]
+async fn the_status_of_a_pod_names_its_own_claims_once() {
+    let registry = registry().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let spec = json!({"containers": [{"name": "c", "image": "i"}], "resourceClaims": [{"name": "a", "resourceClaimName": "x"}]});
+    send(
+        &registry,
+        "POST",
+        pods,
+        json!({"metadata": {"name": "p"}, "spec": spec}),
+    )
+    .await
+    .unwrap();
+    let claims = json!([{"name": "a", "resourceClaimName": "_"}, {"name": "a"}, {"name": "b"}]);
+    let path = format!("{pods}/p/status");
+    let refused = send(
+        &registry,
+        "PATCH",
+        &path,
+        json!({"status": {"resourceClaimStatuses": claims}}),
+    )
+    .await;
+    let message = refused.unwrap_err().message;
+    for why in [
+        "status.resourceClaimStatuses[0].name: Invalid value: \"_\"",
+        "status.resourceClaimStatuses[1].name: Duplicate value: \"a\"",
+        "status.resourceClaimStatuses[2].name: Invalid value: \"b\": must match the name of an entry in `spec.resourceClaims`",
+    ] {
+        assert!(message.contains(why), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_resize_is_completed_and_limited_by_the_ranges_of_its_namespace() {
+    let registry = registry().await;
+    let limits = json!([{"type": "Container", "max": {"cpu": "2"}, "default": {"cpu": "1"}}]);
+    let pods = "/api/v1/namespaces/default/pods";
+    let resources = json!({"requests": {"cpu": "100m"}, "limits": {"cpu": "200m"}});
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]}});
+    send(&registry, "POST", pods, pod).await.unwrap();
+    let ranges = "/api/v1/namespaces/default/limitranges";
+    let range = json!({"metadata": {"name": "r"}, "spec": {"limits": limits}});
+    send(&registry, "POST", ranges, range).await.unwrap();
+    let path = format!("{pods}/p/resize");
+    let resize = |cpu: &str| {
+        let resources = json!({"requests": {"cpu": "100m"}, "limits": {"cpu": cpu}});
+        json!({"spec": {"containers": [{"name": "c", "resources": resources}]}})
+    };
+    let refused = send(&registry, "PATCH", &path, resize("3")).await.unwrap_err();
+    assert_eq!(
+        refused.message,
+        "pods \"p\" is forbidden: maximum cpu usage per Container is 2, but limit is 3"
+    );
+    let pod = send(&registry, "PATCH", &path, resize("2")).await.unwrap();
+    assert_eq!(pod["spec"]["containers"][0]["resources"]["limits"]["cpu"], "2");
+}
+
+#[tokio::test]
 async fn an_unset_node_port_is_kept_by_the_name_of_the_port() {
     let services = "/api/v1/namespaces/default/services";
     let ports = |name: &str, number: i64| json!([{"name": name, "port": number}]);

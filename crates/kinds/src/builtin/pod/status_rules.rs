@@ -1,5 +1,7 @@
 //! Validation of a pod's `/status`.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use watchkeeper_meta::FieldError;
 use watchkeeper_meta::validation::{dns1123_subdomain, qualified_name};
@@ -35,6 +37,7 @@ pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &m
             errors,
         );
     }
+    check_claims(pod, &status.field("resourceClaimStatuses"), errors);
     check_addresses(&status.field("podIPs"), "PodIP", errors);
     let (hosts, host) = (status.field("hostIPs"), status.field("hostIP"));
     if let Some(first) = hosts.items().next()
@@ -91,6 +94,26 @@ fn check_ends(
                 &state,
                 "may not be transitioned to non-terminated state",
             ));
+        }
+    }
+}
+
+/// Checks that each status is of another claim of the pod.
+fn check_claims(pod: &Place<'_, '_>, statuses: &Place<'_, '_>, errors: &mut Errors) {
+    let mut names = HashSet::new();
+    for status in statuses.items() {
+        let name = status.field("name");
+        let claims = pod.value()["spec"]["resourceClaims"].as_array();
+        if !claims.into_iter().flatten().any(|claim| claim["name"] == name.text()) {
+            errors.push(name.invalid("must match the name of an entry in `spec.resourceClaims`"));
+        }
+        if !names.insert(name.text()) {
+            errors.push(name.duplicate());
+        }
+        let made = status.field("resourceClaimName");
+        if made.is_set() {
+            let reasons = dns1123_subdomain(made.text()).into_iter();
+            errors.extend(reasons.map(|why| name.invalid_for(made.text(), why)));
         }
     }
 }
