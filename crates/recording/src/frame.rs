@@ -32,6 +32,10 @@ const HEAD_BYTES: usize = 9;
 /// The largest payload. Blocks have 64 KiB and at most one object more.
 const MAX_FRAME_BYTES: usize = 64 << 20;
 
+/// The largest block that is looked for behind an invalid frame, and how many bytes are compared with checksums then.
+const MAX_SOUGHT_BYTES: usize = 4 << 20;
+const MAX_COMPARED_BYTES: usize = 1 << 30;
+
 /// The largest size of an inflated block.
 const MAX_BLOCK_BYTES: usize = 64 << 20;
 
@@ -83,6 +87,28 @@ fn checksum(kind: u8, payload: &[u8]) -> u32 {
     hasher.update(&[kind]);
     hasher.update(payload);
     hasher.finalize()
+}
+
+/// The start of a frame.
+struct Head {
+    length: usize,
+    checksum: u32,
+    kind: u8,
+}
+
+impl Head {
+    fn read(bytes: &[u8; HEAD_BYTES]) -> Self {
+        let [l0, l1, l2, l3, c0, c1, c2, c3, kind] = *bytes;
+        Self {
+            length: u32::from_le_bytes([l0, l1, l2, l3]) as usize,
+            checksum: u32::from_le_bytes([c0, c1, c2, c3]),
+            kind,
+        }
+    }
+
+    fn fits(&self, payload: &[u8]) -> bool {
+        checksum(self.kind, payload) == self.checksum
+    }
 }
 
 /// Reads the complete frames of a segment.
@@ -164,27 +190,30 @@ impl Frames {
         if left < HEAD_BYTES as u64 {
             return Ok(None);
         }
-        let mut head = [0; HEAD_BYTES];
-        self.read(&mut head)?;
-        let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
-        let expected = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
+        let mut bytes = [0; HEAD_BYTES];
+        self.read(&mut bytes)?;
+        let head = Head::read(&bytes);
+        let length = head.length;
         let end = self.at + (HEAD_BYTES + length) as u64;
         if end > self.length {
-            return Ok(None);
+            return match self.is_followed_by_block()? {
+                false => Ok(None),
+                true => Err(self.damaged(format!("a frame of {length} bytes, and blocks within it"))),
+            };
         }
         if length > MAX_FRAME_BYTES {
             return Err(self.damaged(format!("a frame of {length} bytes")));
         }
         let mut payload = vec![0; length];
         self.read(&mut payload)?;
-        if checksum(head[8], &payload) != expected {
+        if !head.fits(&payload) {
             // After a crash, the end of a file may have any content.
-            return match end == self.length || self.is_zero_from(&head, &payload)? {
+            return match end == self.length || self.is_zero_from(&bytes, &payload)? {
                 true => Ok(None),
                 false => Err(self.damaged("the checksum does not match".to_owned())),
             };
         }
-        let frame = self.open_frame(head[8], payload)?;
+        let frame = self.open_frame(head.kind, payload)?;
         self.at = end;
         Ok(Some(frame))
     }
@@ -195,6 +224,30 @@ impl Frames {
             1 => inflate(&payload).map_err(|reason| self.damaged(reason)),
             other => Err(self.damaged(format!("a frame of unknown kind {other}"))),
         }
+    }
+
+    /// True if the rest of the file has a complete block: then the frame before it is damaged, not incomplete.
+    fn is_followed_by_block(&mut self) -> Result<bool, RecordingError> {
+        let mut rest = Vec::new();
+        let left = (self.length - self.at - HEAD_BYTES as u64).min(MAX_FRAME_BYTES as u64);
+        let read = self.file.by_ref().take(left).read_to_end(&mut rest);
+        read.map_err(|source| self.failed(source))?;
+        let mut compared = 0;
+        for start in 0..rest.len() {
+            let Some((head, rest)) = rest[start..].split_first_chunk() else {
+                break;
+            };
+            let head = Head::read(head);
+            let is_block = head.kind == FrameKind::Block as u8 && head.length <= MAX_SOUGHT_BYTES;
+            let Some(payload) = rest.get(..head.length).filter(|_| is_block) else {
+                continue;
+            };
+            compared += payload.len();
+            if head.fits(payload) || compared > MAX_COMPARED_BYTES {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// True if the rest of the file is zeros: space that was allocated but never written before a crash.

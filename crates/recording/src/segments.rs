@@ -21,6 +21,13 @@ pub(crate) fn path_of(first: &Path, number: u32) -> PathBuf {
     }
 }
 
+/// The path of a segment before it is whole. It is not one of the segments yet.
+pub(crate) fn unfinished(segment: &Path) -> PathBuf {
+    let mut name = segment.as_os_str().to_owned();
+    name.push(".unfinished");
+    name.into()
+}
+
 /// The existing segments, in order. Empty if nothing was recorded.
 pub(crate) fn find(first: &Path) -> Result<Vec<(u32, PathBuf)>, RecordingError> {
     let failed = |source: io::Error| RecordingError::Read {

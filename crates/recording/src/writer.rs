@@ -30,7 +30,8 @@ pub const BLOCK_BYTES: usize = 64 << 10;
 /// The rotation of segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// The size at which a segment ends. 256 MiB by default.
+    /// The size of the events with which a segment ends; the state that it begins with does not count. 256 MiB by
+    /// default.
     pub bytes: u64,
     /// The age at which a segment ends.
     pub age: Option<Duration>,
@@ -57,6 +58,8 @@ pub struct Writer {
     file: File,
     /// The length of the complete frames of the segment.
     length: u64,
+    /// The part of it that the segment began with.
+    initial: u64,
     state: State,
     /// The numbers of streams in the segment.
     numbers: BTreeMap<Arc<str>, u32>,
@@ -126,6 +129,7 @@ impl Writer {
             header,
             file,
             length,
+            initial: 0,
             state: State::default(),
             numbers: BTreeMap::new(),
             next_number: 0,
@@ -300,7 +304,7 @@ impl Writer {
         self.flush_block()?;
         let age = Duration::from_millis(self.latest.saturating_sub(millis(self.header.began)));
         let is_old = self.rotation.age.is_some_and(|limit| age >= limit);
-        match self.length >= self.rotation.bytes || is_old {
+        match self.length - self.initial >= self.rotation.bytes || is_old {
             true => self.rotate(),
             false => Ok(()),
         }
@@ -330,7 +334,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Starts the next segment with the current state of the streams.
+    /// Starts the next segment with the current state of the streams. It gets its name when it is whole, so a full disk
+    /// or a crash leaves the recording as it was.
     fn rotate(&mut self) -> Result<(), RecordingError> {
         self.sync_file()?;
         let header = Header {
@@ -339,14 +344,21 @@ impl Writer {
             ..self.header.clone()
         };
         let path = segments::path_of(&self.first, header.segment);
-        (self.file, self.length) = create(&path, &header)?;
-        self.header = header;
-        self.base = self.latest;
-        let state = std::mem::take(&mut self.state);
-        let written = self.checkpoint(&state);
-        self.state = state;
-        written?;
-        self.sync_file()?;
+        let unfinished = segments::unfinished(&path);
+        let _ = std::fs::remove_file(&unfinished);
+        let (file, length) = create(&unfinished, &header)?;
+        let mut next = Self::new(self.first.clone(), self.rotation, header, file, length);
+        (next.base, next.latest, next.count) = (self.latest, self.latest, self.count);
+        let written = next.checkpoint(&self.state).and_then(|()| next.sync_file());
+        let renamed = written.and_then(|()| std::fs::rename(&unfinished, &path).map_err(write_failed(&path)));
+        if let Err(error) = renamed {
+            next.block.clear();
+            let _ = std::fs::remove_file(&unfinished);
+            return Err(error);
+        }
+        next.initial = next.length;
+        next.state = std::mem::take(&mut self.state);
+        *self = next;
         self.forget_old()
     }
 

@@ -53,7 +53,7 @@ pub(crate) struct Record {
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = "")]
     redact: Vec<String>,
 
-    /// Begin another segment after so many MiB
+    /// Begin another segment after so many MiB of events
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
     rotate_size: u64,
 

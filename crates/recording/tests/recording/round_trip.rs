@@ -146,6 +146,87 @@ fn segments_are_rotated_and_the_oldest_may_be_deleted() {
     assert_eq!(shown(&path), expected);
 }
 
+/// A writer of a recording with one config map, each segment of which ends by a rule.
+fn rotating(path: &Path, rotation: Rotation) -> Writer {
+    let (mut writer, maps) = (writer(path, rotation), config_maps());
+    writer.begin(at(0), &maps).unwrap();
+    for event in [
+        FollowEvent::Added(config_map("a", 1, &"state ".repeat(1000))),
+        FollowEvent::Synced(1.into()),
+    ] {
+        writer.event(at(0), &maps.name, &event).unwrap();
+    }
+    writer
+}
+
+#[test]
+fn segments_are_rotated_by_age() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("long.rec");
+    let rotation = Rotation {
+        age: Some(std::time::Duration::from_secs(60)),
+        ..Rotation::default()
+    };
+    let mut writer = rotating(&path, rotation);
+    let maps = config_maps();
+    for (second, name) in [
+        (59, "long.rec"),
+        (60, "long.rec.2"),
+        (119, "long.rec.2"),
+        (120, "long.rec.3"),
+    ] {
+        let event = FollowEvent::Bookmark((second as u64).into());
+        writer.event(at(second), &maps.name, &event).unwrap();
+        writer.flush().unwrap();
+        assert_eq!(writer.path(), directory.path().join(name), "after {second} s");
+    }
+}
+
+#[test]
+fn the_state_that_a_segment_begins_with_is_no_reason_to_rotate() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("long.rec");
+    let rotation = Rotation {
+        bytes: 100,
+        ..Rotation::default()
+    };
+    let mut writer = rotating(&path, rotation);
+    writer.flush().unwrap();
+    let second = writer.path();
+    assert_eq!(second, directory.path().join("long.rec.2"));
+    assert!(fs::metadata(&second).unwrap().len() > 100, "more than the limit");
+    for _ in 0..3 {
+        writer.flush().unwrap();
+    }
+    assert_eq!(writer.path(), second, "nothing has happened");
+}
+
+#[test]
+fn a_rotation_that_did_not_finish_leaves_the_recording_as_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("long.rec");
+    let rotation = Rotation {
+        bytes: 100,
+        ..Rotation::default()
+    };
+    let mut writer = rotating(&path, rotation);
+    // The next segment cannot be written, as on a full disk.
+    let unfinished = directory.path().join("long.rec.2.unfinished");
+    fs::create_dir(&unfinished).unwrap();
+    let failed = writer.flush().unwrap_err();
+    assert!(matches!(failed, RecordingError::Write { .. }), "{failed}");
+    let before = shown(&path);
+    assert_eq!(before.len(), 3, "{before:?}");
+    // The writer goes on with the old segment, and a process that died in the midst left a part of the next one.
+    fs::remove_dir(&unfinished).unwrap();
+    fs::write(&unfinished, "watchkeeper recording 1\n and a part").unwrap();
+    assert_eq!(shown(&path), before);
+    writer.flush().unwrap();
+    assert_eq!(writer.path(), directory.path().join("long.rec.2"));
+    assert!(!unfinished.exists());
+    assert_eq!(shown(&path), before);
+}
+
 #[test]
 fn foreign_newer_damaged_and_locked_files_are_rejected() {
     let directory = tempfile::tempdir().unwrap();
@@ -181,6 +262,15 @@ fn foreign_newer_damaged_and_locked_files_are_rejected() {
         &damaged,
         "recording story.rec is damaged at byte 24: the checksum does not match",
     );
+    // A length that reaches beyond the end looks like the frame of a crash, but here a block follows.
+    damaged = good.clone();
+    damaged[27] = 0x7f;
+    let damage =
+        "recording story.rec is damaged at byte 24: a frame of 2130706525 bytes, and blocks within it";
+    check(&damaged, damage);
+    let resumed = Writer::open(&path, &cluster(), &[], Rotation::default(), at(0));
+    assert!(matches!(resumed, Err(RecordingError::Damaged { .. })));
+    assert_eq!(fs::read(&path).unwrap(), damaged, "nothing is cut off");
     fs::write(&path, &good).unwrap();
     let _busy = writer(&path, Rotation::default());
     let second = Writer::open(&path, &cluster(), &[], Rotation::default(), at(0));
