@@ -12,7 +12,7 @@ use serde_json::Value;
 use watchkeeper_meta::{ObjectKey, Resource};
 
 use super::Sources;
-use super::screen::{Cursor, Detail, Focus, Page, Screen};
+use super::screen::{Detail, Focus, Page, Screen};
 use crate::board::{Board, Change, Entry, Happening, KindBoard, StreamState, readable};
 use crate::feed::now;
 use crate::table::{Row, Table};
@@ -97,13 +97,13 @@ impl Screen {
         let inner = block.inner(area);
         frame.render_widget(block, area);
         let shown: Vec<&KindBoard> = board.kinds().iter().filter(|kind| self.lists(kind)).collect();
-        self.kinds.fit(shown.len(), inner.height.into());
+        self.kinds.place(&shown, |kind| &kind.name, inner.height.into());
         if self.focus == Focus::Kinds {
             self.page_rows = inner.height.into();
         }
         self.kind_under_cursor = shown.get(self.kinds.row).map(|kind| kind.name.clone());
         let cursor = (self.focus == Focus::Kinds).then_some(self.kinds.row);
-        let rows = window(&shown, self.kinds, inner.height).map(|(row, kind)| {
+        let rows = window(&shown, self.kinds.first, inner.height).map(|(row, kind)| {
             let is_open = self.kind.as_ref() == Some(&kind.name);
             styled(
                 kind_line(kind, inner.width.into(), now),
@@ -161,11 +161,11 @@ impl Screen {
             if self.focus == Focus::Main {
                 self.page_rows = height;
             }
-            self.objects.fit(matching.len(), height);
+            self.objects.place(&matching, |row| &row.key, height);
             self.under_cursor = matching
                 .get(self.objects.row)
                 .map(|row| (stream.clone(), row.key.clone()));
-            let visible: Vec<(usize, &Row)> = window(&matching, self.objects, height as u16)
+            let visible: Vec<(usize, &Row)> = window(&matching, self.objects.first, height as u16)
                 .map(|(number, row)| (number, *row))
                 .collect();
             let lines = match (matching.is_empty() && table.synced, filter.is_empty()) {
@@ -196,9 +196,10 @@ impl Screen {
         if self.focus == Focus::Main {
             self.page_rows = inner.height.into();
         }
-        self.changes.fit(shown.len(), inner.height.into());
+        self.changes
+            .place(&shown, |entry| &entry.sequence, inner.height.into());
         self.under_cursor = shown.get(self.changes.row).and_then(|entry| object_of(entry));
-        let lines = window(&shown, self.changes, inner.height)
+        let lines = window(&shown, self.changes.first, inner.height)
             .map(|(row, entry)| styled(change_line(entry), row == self.changes.row, false));
         frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), inner);
     }
@@ -524,8 +525,8 @@ fn styled(line: Line<'static>, is_cursor: bool, is_open: bool) -> Line<'static> 
     }
 }
 
-fn window<T>(rows: &[T], cursor: Cursor, height: u16) -> impl Iterator<Item = (usize, &T)> {
-    rows.iter().enumerate().skip(cursor.first).take(height.into())
+fn window<T>(rows: &[T], first: usize, height: u16) -> impl Iterator<Item = (usize, &T)> {
+    rows.iter().enumerate().skip(first).take(height.into())
 }
 
 fn matches(entry: &Entry, filter: &str) -> bool {

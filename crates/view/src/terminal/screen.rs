@@ -13,9 +13,9 @@ pub struct Screen {
     pub(super) focus: Focus,
     pub(super) page: Page,
     /// Row indexes. Drawing clamps them.
-    pub(super) kinds: Cursor,
-    pub(super) objects: Cursor,
-    pub(super) changes: Cursor,
+    pub(super) kinds: Cursor<Arc<str>>,
+    pub(super) objects: Cursor<ObjectKey>,
+    pub(super) changes: Cursor<u64>,
     pub(super) detail: Option<Detail>,
     pub(super) filter: String,
     pub(super) is_typing: bool,
@@ -52,13 +52,44 @@ pub(super) enum Page {
 }
 
 /// A row, and the first row that is visible.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cursor {
+#[derive(Debug)]
+pub(super) struct Cursor<T> {
     pub(super) row: usize,
     pub(super) first: usize,
+    /// The row and its item when they were drawn last.
+    drawn: Option<(usize, T)>,
 }
 
-impl Cursor {
+impl<T> Default for Cursor<T> {
+    fn default() -> Self {
+        Self {
+            row: 0,
+            first: 0,
+            drawn: None,
+        }
+    }
+}
+
+impl<T: PartialEq> Cursor<T> {
+    /// Places the cursor among these items. It stays on its item when others come and go before it; on the first row
+    /// it stays there, and shows what is new.
+    pub(super) fn place<I>(&mut self, items: &[I], id_of: impl Fn(&I) -> &T, height: usize)
+    where
+        T: Clone,
+    {
+        if let Some((was, item)) = &self.drawn
+            && self.row > 0
+            && items.get(*was).map(&id_of) != Some(item)
+            && let Some(now) = items.iter().position(|other| id_of(other) == item)
+        {
+            let by = now.cast_signed() - was.cast_signed();
+            self.row = self.row.saturating_add_signed(by);
+            self.first = self.first.saturating_add_signed(by);
+        }
+        self.fit(items.len(), height);
+        self.drawn = items.get(self.row).map(|item| (self.row, id_of(item).clone()));
+    }
+
     /// Keeps the row within `count` rows and within a window of `height`.
     pub(super) fn fit(&mut self, count: usize, height: usize) {
         self.row = self.row.min(count.saturating_sub(1));

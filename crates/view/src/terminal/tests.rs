@@ -72,7 +72,8 @@ async fn shown_of(objects: usize, size: (u16, u16), keys: &str) -> String {
     drawn(&live(), objects, size, keys).await
 }
 
-async fn drawn(live: &Live, objects: usize, (width, height): (u16, u16), keys: &str) -> String {
+/// The Tables of that many objects.
+fn tables(objects: usize) -> Tables {
     let client = Client::new(
         &Config::new("http://127.0.0.1:9".parse().unwrap()),
         Default::default(),
@@ -80,6 +81,11 @@ async fn drawn(live: &Live, objects: usize, (width, height): (u16, u16), keys: &
     .unwrap();
     let tables = Tables::new(client, Default::default());
     tables.put(&resource("ConfigMap", "configmaps"), &table(objects));
+    tables
+}
+
+async fn drawn(live: &Live, objects: usize, (width, height): (u16, u16), keys: &str) -> String {
+    let tables = tables(objects);
     let sources = Sources {
         live,
         tables: &tables,
@@ -278,6 +284,49 @@ async fn any_size_can_be_drawn() {
     }
 }
 
+#[tokio::test]
+async fn the_cursor_stays_on_its_change_while_others_come() {
+    let (live, tables) = (live(), tables(3));
+    let sources = Sources {
+        live: &live,
+        tables: &tables,
+        title: "test",
+    };
+    let mut screen = Screen::new(Some("configmaps"));
+    let mut terminal = Terminal::new(TestBackend::new(110, 8)).unwrap();
+    for letter in ['e', 'j'] {
+        screen.key(key(KeyCode::Char(letter)));
+        terminal.draw(|frame| screen.draw(frame, &sources)).unwrap();
+    }
+    let at = jiff::Timestamp::from_second(1_001).unwrap();
+    live.update(|board| board.remark(1, "a newer line", at));
+    terminal.draw(|frame| screen.draw(frame, &sources)).unwrap();
+    screen.key(key(KeyCode::Enter));
+    let opened = screen.detail.map(|detail| detail.key.to_string());
+    assert_eq!(opened.as_deref(), Some("shop/settings"));
+}
+
+#[test]
+fn the_cursor_stays_on_its_item_except_on_the_first_row() {
+    let mut cursor = Cursor::<u64>::default();
+    let mut check = |row: usize, items: &[u64], expected: usize| {
+        cursor.row = row;
+        cursor.place(items, |item| item, 3);
+        assert_eq!(cursor.row, expected, "{items:?}");
+        expected
+    };
+    check(0, &[5, 6, 7], 0);
+    check(0, &[4, 5, 6, 7], 0);
+    let row = check(2, &[4, 5, 6, 7], 2);
+    let row = check(row, &[2, 3, 4, 5, 6, 7], 4);
+    // A key moves it by one, while an item goes.
+    let row = check(row + 1, &[3, 4, 5, 6, 7], 4);
+    // Its own item goes.
+    let row = check(row, &[3, 4, 5, 6], 3);
+    assert_eq!(row, 3);
+    check(0, &[1, 2, 3, 4, 5, 6], 0);
+}
+
 #[test]
 fn q_goes_back_and_then_quits() {
     let mut screen = Screen::new(None);
@@ -290,7 +339,7 @@ fn q_goes_back_and_then_quits() {
 proptest::proptest! {
     #[test]
     fn the_cursor_is_always_visible(steps in proptest::collection::vec((0usize..60, 0usize..60, 0usize..20), 1..20)) {
-        let mut cursor = Cursor::default();
+        let mut cursor = Cursor::<u64>::default();
         for (row, count, height) in steps {
             cursor.row = row;
             cursor.fit(count, height);
