@@ -10,7 +10,7 @@ const SHOWN_ENTRIES = 300;
 const PAGE = 100;
 const TABS = ["objects", "events", "timeline", "owners"];
 
-const state = { kinds: [], entries: [], kind: null, tab: "objects", paused: false, next: 0, missed: 0, offset: 0, row: 0, detail: null, opener: null, revision: -1, waiting: false, again: false, showsBackground: false, closedBranches: new Set() };
+const state = { kinds: [], entries: [], kind: null, tab: "objects", paused: false, next: 0, missed: 0, offset: 0, row: 0, rowName: null, detail: null, opener: null, showsBackground: false, closedBranches: new Set() };
 const timeline = new Timeline((entry) => openDetail(entry.stream, entry.namespace, entry.name, true));
 const moment = new MomentBar(post, () => loadTable());
 const writes = new Writes(() => state.detail, post, () => refreshDetail());
@@ -27,7 +27,7 @@ function connect() {
     state.missed += news.missed;
     state.kinds = news.kinds;
     state.entries.push(...news.entries);
-    state.entries.splice(0, Math.max(0, state.entries.length - KEPT_ENTRIES));
+    state.missed += state.entries.splice(0, Math.max(0, state.entries.length - KEPT_ENTRIES)).length;
     if (!state.kind && state.kinds.length) choose(location.hash.slice(1) || firstKind());
     if (!state.paused) show(news.entries.length > 0 || news.reset);
     status();
@@ -114,36 +114,48 @@ function choose(kind) {
   state.kind = kind;
   state.offset = 0;
   state.row = 0;
-  state.revision = -1;
   history.replaceState(null, "", `#${kind}`);
   show(true);
 }
 
-async function loadTable() {
+// Runs at most once at a time, and once more if something has happened since: another kind, another moment, or a second
+// has passed.
+function oneAtATime(load) {
+  let [isRunning, again] = [false, false];
+  return async function run() {
+    again = isRunning;
+    if (isRunning) return;
+    isRunning = true;
+    await load();
+    isRunning = false;
+    if (again) run();
+  };
+}
+
+const loadTable = oneAtATime(async () => {
   if (!state.kind) return;
-  if (state.waiting) return void (state.again = true);
-  [state.waiting, state.again] = [true, false];
   const asked = state.kind;
   try {
     const table = await fetchJson("/api/table", { kind: asked, namespace: $("namespace").value, filter: $("filter").value, offset: state.offset, limit: PAGE });
     if (asked === state.kind) showTable(table);
     if (!table.synced && !table.failure) setTimeout(loadTable, 150);
   } catch (error) {
-    $("table-note").textContent = error.message;
-  } finally {
-    state.waiting = false;
-    // Something has happened since: another kind, another moment, or a second has passed.
-    if (state.again) loadTable();
+    if (asked === state.kind) $("table-note").textContent = error.message;
   }
-}
+});
 
 function showTable(table) {
   const columns = (table.columns ?? []).map((column, index) => ({ ...column, index })).filter((column) => column.priority === 0);
   const spread = table.rows.some((row) => row.namespace) && !$("namespace").value;
   const head = columns.map((column) => element("th", { scope: "col", title: column.description }, column.name));
   if (spread) head.unshift(element("th", { scope: "col" }, "Namespace"));
+  $("table").caption.textContent = state.kind;
   $("table").tHead.replaceChildren(element("tr", {}, ...head));
-  state.row = Math.min(state.row, Math.max(0, table.rows.length - 1));
+  const body = $("table").tBodies[0];
+  const hadFocus = body.contains(document.activeElement);
+  // The focus stays on its object, wherever that is now.
+  const same = hadFocus ? table.rows.findIndex((row) => fullName(row) === state.rowName) : -1;
+  state.row = same >= 0 ? same : Math.min(state.row, Math.max(0, table.rows.length - 1));
   // The kind of these rows. They stay until the table of the next chosen kind has arrived.
   const kind = state.kind;
   const rows = table.rows.map((row, number) => {
@@ -152,10 +164,8 @@ function showTable(table) {
       return element("td", { role: "cell", class: column.type === "integer" ? "number" : column.name === "Name" ? "name" : "", "data-label": column.name }, text);
     });
     if (spread) cells.unshift(element("td", { role: "cell", class: "namespace" }, row.namespace));
-    return element("tr", { role: "row", class: isOpen(row) ? "open" : "", tabindex: number === state.row ? "0" : "-1", onclick: () => openDetail(kind, row.namespace, row.name), onfocus: () => (state.row = number) }, ...cells);
+    return element("tr", { role: "row", class: isOpen(row) ? "open" : "", tabindex: number === state.row ? "0" : "-1", onclick: () => openDetail(kind, row.namespace, row.name), onfocus: () => ([state.row, state.rowName] = [number, fullName(row)]) }, ...cells);
   });
-  const body = $("table").tBodies[0];
-  const hadFocus = body.contains(document.activeElement);
   body.replaceChildren(...rows);
   if (hadFocus) rows[state.row]?.focus({ preventScroll: true });
   $("table-note").textContent = table.failure ?? (!table.synced ? "loading…" : table.total ? "" : `no ${state.kind}${narrowedBy()}`);
@@ -236,13 +246,13 @@ function branch(node) {
   return element("li", {}, element("details", { open: state.closedBranches.has(id) ? null : "", ontoggle: remember }, element("summary", {}, button, element("span", { class: "dim" }, ` ${node.children.length}`)), element("ul", {}, ...node.children.map(branch))));
 }
 
-async function loadOwners() {
+const loadOwners = oneAtATime(async () => {
   try {
     showOwners(await fetchJson("/api/tree", { namespace: $("namespace").value }));
   } catch (error) {
     $("owners-note").textContent = error.message;
   }
-}
+});
 
 function showOwners(forest) {
   const filter = $("filter").value.toLowerCase();
@@ -260,6 +270,7 @@ async function openDetail(stream, namespace, name, withHistory = false) {
   state.detail = { kind: stream, namespace: namespace ?? "", name };
   $("detail").hidden = false;
   $("detail-title").textContent = `${stream} ${fullName({ namespace, name })}`;
+  showObject(null, "loading…");
   showHistory(withHistory);
   loadTable();
   await refreshDetail();
@@ -267,17 +278,23 @@ async function openDetail(stream, namespace, name, withHistory = false) {
 }
 
 async function refreshDetail() {
+  const asked = state.detail;
+  // By the time of the answer, another object may be open.
+  const showIfOpen = (found, text) => asked === state.detail && showObject(found, text);
   try {
-    const found = await fetchJson("/api/object", state.detail);
-    writes.show(found);
-    $("yaml").textContent = found.yaml ?? "This object was deleted. Its recent changes are in the history.";
-    replaceKeepingFocus($("history"), found.history.reverse().map(logLine));
-    if (!found.history.length) $("history").append(element("li", {}, "No changes since watchkeeper started to watch."));
+    const found = await fetchJson("/api/object", asked);
+    showIfOpen(found, found.yaml ?? "This object was deleted. Its recent changes are in the history.");
   } catch (error) {
-    writes.show(null);
-    $("history").replaceChildren();
-    $("yaml").textContent = error.message;
+    showIfOpen(null, error.message);
   }
+}
+
+function showObject(found, text) {
+  writes.show(found);
+  // Text that is the same stays, with the selection in it.
+  if ($("yaml").textContent !== text) $("yaml").textContent = text;
+  replaceKeepingFocus($("history"), (found?.history ?? []).reverse().map(logLine));
+  if (found && !found.history.length) $("history").append(element("li", {}, "No changes since watchkeeper started to watch."));
 }
 
 function showHistory(wanted) {

@@ -23,9 +23,9 @@ export class MomentBar {
     return this.span !== null;
   }
 
-  // Shows the moment that the server reports; null for a live cluster.
+  // Shows the moment that the server reports; null for a live cluster. A report from before the last move is late.
   show(span) {
-    if (!span) return;
+    if (!span || span.moves < this.span?.moves) return;
     this.span = span;
     present.now = () => this.span.at;
     $("moment").hidden = false;

@@ -43,6 +43,7 @@ export class Writes {
   leave() {
     this.editing = null;
     this.toggle(false);
+    this.show(this.found);
     $("edit").focus();
   }
 

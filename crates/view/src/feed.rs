@@ -54,8 +54,10 @@ impl Live {
 
     /// Replaces the board. Readers of the log start over.
     pub fn replace(&self, board: Board) {
-        self.generation.fetch_add(1, Ordering::AcqRel);
-        self.update(|shown| *shown = board);
+        self.update(|shown| {
+            self.generation.fetch_add(1, Ordering::AcqRel);
+            *shown = board;
+        });
     }
 
     /// The number of boards before this one.

@@ -22,6 +22,8 @@ pub struct RecordedView {
     /// The times of all changes, in order.
     times: Vec<Timestamp>,
     shown: Mutex<Shown>,
+    /// Held during a move: the next one starts where it ends.
+    moving: Mutex<()>,
 }
 
 /// The current moment.
@@ -29,6 +31,7 @@ pub struct RecordedView {
 struct Shown {
     at: Timestamp,
     revision: u64,
+    moves: u64,
 }
 
 /// The span of a recording and the current moment, in milliseconds since 1970.
@@ -44,6 +47,8 @@ pub struct RecordedSpan {
     pub changes: usize,
     /// The number of all changes.
     pub all: usize,
+    /// The number of moves so far, which tells an earlier report from a later one.
+    pub moves: u64,
 }
 
 impl RecordedView {
@@ -61,6 +66,7 @@ impl RecordedView {
             live: Arc::default(),
             times,
             shown: Mutex::default(),
+            moving: Mutex::default(),
         };
         view.go(view.times.last().copied().unwrap_or_default())?;
         Ok(view)
@@ -73,18 +79,26 @@ impl RecordedView {
 
     /// Goes to a time, or to the nearest one in the recording. Takes as long as reading the recording up to it.
     pub fn go(&self, at: Timestamp) -> Result<(), RecordingError> {
+        let _moving = self.moving.lock();
+        self.show(at)
+    }
+
+    fn show(&self, at: Timestamp) -> Result<(), RecordingError> {
         let (first, last) = (self.times.first(), self.times.last());
         let at = at
             .max(first.copied().unwrap_or(at))
             .min(last.copied().unwrap_or(at));
         let (board, revision) = board_at(&self.recording, at)?;
+        // First: readers of the new board report its moment.
+        let moves = self.span().moves + 1;
+        *self.shown.lock() = Shown { at, revision, moves };
         self.live.replace(board);
-        *self.shown.lock() = Shown { at, revision };
         Ok(())
     }
 
     /// Goes that many changes forward, or back if negative. Changes of one millisecond count as one.
     pub fn step(&self, by: i64) -> Result<(), RecordingError> {
+        let _moving = self.moving.lock();
         let mut at = self.shown.lock().at;
         for _ in 0..by.unsigned_abs().min(self.times.len() as u64) {
             let next = match by > 0 {
@@ -96,7 +110,7 @@ impl RecordedView {
             };
             at = next.copied().unwrap_or(at);
         }
-        self.go(at)
+        self.show(at)
     }
 
     /// The version of the cluster at the current moment.
@@ -106,7 +120,7 @@ impl RecordedView {
 
     /// The span and the current moment.
     pub fn span(&self) -> RecordedSpan {
-        let at = self.shown.lock().at;
+        let Shown { at, moves, .. } = *self.shown.lock();
         let millis = |time: Option<&Timestamp>| time.map_or(0, |time| time.as_millisecond());
         RecordedSpan {
             from: millis(self.times.first()),
@@ -114,6 +128,7 @@ impl RecordedView {
             at: at.as_millisecond(),
             changes: self.times.partition_point(|time| *time <= at),
             all: self.times.len(),
+            moves,
         }
     }
 }

@@ -21,6 +21,7 @@ mod writes;
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
@@ -47,6 +48,9 @@ use crate::tree;
 
 /// The largest number of connections. A browser opens six, and one stream per tab.
 const MAX_CONNECTIONS: usize = 64;
+
+/// The pause after a connection could not be accepted.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// The largest number of rows in an answer. The page shows a window of a long table.
 const MAX_ROWS: usize = 500;
@@ -144,8 +148,8 @@ impl Page {
                 return;
             };
             let Ok((socket, _)) = self.listener.accept().await else {
-                // For example out of file descriptors: yield and retry.
-                tokio::task::yield_now().await;
+                // For example out of file descriptors.
+                tokio::time::sleep(ACCEPT_AGAIN).await;
                 continue;
             };
             let shared = self.shared.clone();

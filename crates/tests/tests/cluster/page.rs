@@ -11,6 +11,8 @@ use watchkeeper_recording::{ClusterIdentity, Recording, Rotation, Stream, Writer
 use watchkeeper_runtime::follow::FollowEvent;
 use watchkeeper_testing::TestCluster;
 use watchkeeper_testing::replay::ReplayOptions;
+use watchkeeper_view::Board;
+use watchkeeper_view::board::Happening;
 use watchkeeper_view::feed::{Feed, FeedOptions, Live};
 use watchkeeper_view::recorded::RecordedView;
 use watchkeeper_view::web::{Page, PageOptions, Subject};
@@ -57,6 +59,13 @@ async fn shown_of(what: FeedOptions, allow_writes: bool) -> Shown {
     shown
 }
 
+async fn until(live: &Live, wanted: impl Fn(&Board) -> bool) {
+    let mut changes = live.changes();
+    while !live.read(&wanted) {
+        changes.changed().await.unwrap();
+    }
+}
+
 impl Shown {
     fn of(cluster: TestCluster, live: Arc<Live>, page: Page) -> Self {
         let link = page.link().unwrap();
@@ -74,11 +83,8 @@ impl Shown {
     }
 
     /// Returns once the board is as wanted.
-    async fn until(&self, wanted: impl Fn(&watchkeeper_view::Board) -> bool) {
-        let mut changes = self.live.changes();
-        while !self.live.read(&wanted) {
-            changes.changed().await.unwrap();
-        }
+    async fn until(&self, wanted: impl Fn(&Board) -> bool) {
+        until(&self.live, wanted).await;
     }
 
     /// Returns once the object in the tests is on the board.
@@ -314,28 +320,87 @@ async fn objects_tables_and_changes_are_shown() {
     );
 }
 
+/// Server-sent events, as a browser reads them.
+struct Messages {
+    socket: TcpStream,
+    read: Vec<u8>,
+}
+
+impl Messages {
+    async fn next(&mut self) -> Value {
+        loop {
+            // Chunk sizes are on lines of their own.
+            let text = String::from_utf8_lossy(&self.read).into_owned();
+            let whole = text
+                .split_once("data: ")
+                .and_then(|(_, rest)| rest.split_once("\n\n"));
+            if let Some((message, rest)) = whole {
+                self.read = rest.as_bytes().to_vec();
+                return serde_json::from_str(message).unwrap();
+            }
+            assert_ne!(
+                self.socket.read_buf(&mut self.read).await.unwrap(),
+                0,
+                "the end: {text}"
+            );
+        }
+    }
+}
+
 #[tokio::test]
-async fn the_event_stream_delivers_changes_and_reports_missed_ones() {
+async fn a_browser_that_stalls_is_told_what_it_missed() {
+    let shown = shown().await;
+    shown.until_synced().await;
+    let cookie = shown.open().await;
+    let pods = shown.live.read(|board| {
+        let pods = board.kinds().iter().position(|kind| &*kind.name == "pods");
+        pods.unwrap()
+    });
+    let happen = |count: u64| {
+        shown.live.update(|board| {
+            (0..count).for_each(|_| board.remark(pods, "odd", jiff::Timestamp::UNIX_EPOCH));
+            board.next_sequence()
+        })
+    };
+    let all = happen(6_000);
+    let socket = shown.connect("/api/stream?after=0", &cookie).await;
+    let mut messages = Messages {
+        socket,
+        read: Vec::new(),
+    };
+    let first = messages.next().await;
+    assert_eq!(
+        first["entries"].as_array().unwrap().len(),
+        5_000,
+        "what a page keeps"
+    );
+    assert_eq!(first["missed"], all - 5_000);
+
+    let all = happen(1_200);
+    let second = loop {
+        let message = messages.next().await;
+        if message["next"] == all {
+            break message;
+        }
+    };
+    assert_eq!(second["entries"].as_array().unwrap().len(), 500);
+    assert_eq!(second["missed"], 700);
+}
+
+#[tokio::test]
+async fn the_event_stream_delivers_changes() {
     let shown = shown().await;
     shown.until_synced().await;
     let cookie = shown.open().await;
     shown.cluster.load(MAP).await.unwrap();
     shown.until(|board| board.next_sequence() >= 1).await;
-    let mut socket = shown.connect("/api/stream?after=0", &cookie).await;
-    let mut read = String::new();
-    let message = loop {
-        let mut chunk = [0; 65536];
-        let length = socket.read(&mut chunk).await.unwrap();
-        assert_ne!(length, 0, "the stream has ended: {read}");
-        read.push_str(std::str::from_utf8(&chunk[..length]).unwrap());
-        // Chunk sizes are on lines of their own.
-        if let Some(line) = read
-            .split("\r\n")
-            .find(|line| line.starts_with("data: ") && line.ends_with("\n\n"))
-        {
-            break serde_json::from_str::<Value>(line.strip_prefix("data: ").unwrap()).unwrap();
-        }
-    };
+    let socket = shown.connect("/api/stream?after=0", &cookie).await;
+    let message = Messages {
+        socket,
+        read: Vec::new(),
+    }
+    .next()
+    .await;
     assert_eq!(message["missed"], 0);
     assert_eq!(message["entries"][0]["name"], "settings");
     let kinds = message["kinds"].as_array().unwrap();
@@ -386,6 +451,58 @@ async fn an_unreadable_kind_shows_the_reason() {
         changes.changed().await.unwrap();
     }
     task.abort();
+}
+
+const BOATS: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: boats.example.com}
+spec:
+  group: example.com
+  names: {plural: boats, singular: boat, kind: Boat}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object}}
+";
+
+#[tokio::test(start_paused = true)]
+async fn kinds_that_come_are_shown_and_kinds_that_go_say_so() {
+    let cluster = TestCluster::start().await.unwrap();
+    let client = cluster.client().clone();
+    let feed = Feed::new(client.clone(), FeedOptions::default()).await.unwrap();
+    let live = feed.live().clone();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(feed.run());
+    cluster.load(BOATS).await.unwrap();
+    let boat = "{apiVersion: example.com/v1, kind: Boat, metadata: {name: ark}}";
+    cluster.load(boat).await.unwrap();
+    let has_boat = |board: &Board| {
+        let boats = board.kind("boats.example.com");
+        boats.is_some_and(|boats| boats.count() == 1)
+    };
+    until(&live, has_boat).await;
+    let definitions = Resource::cluster(
+        "apiextensions.k8s.io",
+        "v1",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+    );
+    let deleted = client.dynamic(definitions).delete("boats.example.com").await;
+    deleted.unwrap();
+    let is_told = |board: &Board| {
+        let log = board.unseen(0, usize::MAX).entries;
+        let mut reasons = log.iter().filter_map(|entry| match &entry.what {
+            Happening::Failed { reason } => Some(reason.as_str()),
+            _ => None,
+        });
+        reasons.any(|reason| reason == "the server no longer has this kind")
+    };
+    until(&live, is_told).await;
+    let count = live.read(|board| board.kind("boats.example.com").unwrap().count());
+    assert_eq!(count, 0);
 }
 
 /// A change of the object in the tests.

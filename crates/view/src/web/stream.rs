@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::answer::{Answer, dressed};
 use super::{Shared, entries, kind_json};
+use crate::board::{Board, Unseen};
 
 /// The shortest time between two messages.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -27,6 +28,9 @@ const QUIET: Duration = Duration::from_secs(5);
 
 /// The largest number of log entries in one message.
 const MAX_ENTRIES: usize = 500;
+
+/// The same in the first message about a board: as many as the page keeps.
+const MAX_FIRST_ENTRIES: usize = 5_000;
 
 struct Stream {
     shared: Arc<Shared>,
@@ -74,25 +78,31 @@ impl Stream {
     }
 
     fn message(&mut self) -> Value {
-        let generation = self.shared.live.generation();
-        let is_other = std::mem::replace(&mut self.generation, generation) != generation;
-        if is_other {
-            self.next = 0;
-        }
-        let (kinds, unseen, next) = self.shared.live.read(|board| {
-            let kinds: Vec<Value> = board
-                .kinds()
-                .iter()
-                .map(|kind| kind_json(kind, self.shared.now()))
-                .collect();
-            (kinds, board.unseen(self.next, MAX_ENTRIES), board.next_sequence())
+        let shared = self.shared.clone();
+        let before = self.generation;
+        let (kinds, unseen) = shared.live.read(|board| {
+            self.generation = shared.live.generation();
+            let (kinds, now) = (board.kinds().iter(), shared.now());
+            let kinds: Vec<Value> = kinds.map(|kind| kind_json(kind, now)).collect();
+            (kinds, self.unseen(board, self.generation != before))
         });
-        self.next = next;
         let entries: Vec<Value> = unseen.entries.iter().map(|entry| entries::json(entry)).collect();
         let recording = self.shared.recorded.as_ref().map(|recorded| recorded.span());
         json!({
-            "kinds": kinds, "entries": entries, "missed": unseen.missed, "next": next,
-            "reset": is_other, "recording": recording,
+            "kinds": kinds, "entries": entries, "missed": unseen.missed, "next": self.next,
+            "reset": self.generation != before, "recording": recording,
         })
+    }
+
+    /// The log entries that were not sent yet; all of them if the board is another one.
+    fn unseen(&mut self, board: &Board, is_other: bool) -> Unseen {
+        let after = if is_other { 0 } else { self.next };
+        self.next = board.next_sequence();
+        let limit = if after == 0 {
+            MAX_FIRST_ENTRIES
+        } else {
+            MAX_ENTRIES
+        };
+        board.unseen(after, limit)
     }
 }
