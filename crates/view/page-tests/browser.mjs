@@ -1,4 +1,7 @@
 // A page in Chromium, and checks that are counted. Used by the scripts beside it, which .ci/page runs.
+//
+// No check depends on time: whatever the page shows some time after an action is waited for, and rows are those of a
+// named table, since the table of the kind before stays until the next one has arrived.
 
 import assert from "node:assert/strict";
 import { chromium } from "playwright-core";
@@ -7,6 +10,7 @@ const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-ru
 
 export const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS });
 const complaints = [];
+const forgiven = [];
 
 // A fresh browser window; whatever its console complains about fails the run.
 export async function open() {
@@ -17,8 +21,21 @@ export async function open() {
   return page;
 }
 
-// Drops complaints that a check has provoked on purpose.
-export const forgive = () => complaints.splice(0);
+// Complaints that a check provokes on purpose, whenever they arrive.
+export const forgive = (pattern) => forgiven.push(pattern);
+
+// The rows of the table of a kind that have a text. There are none while the table of another kind is shown.
+export const rows = (page, kind, hasText) => page.getByRole("table", { name: kind, exact: true }).locator("tbody tr", { hasText });
+
+// The button that chooses a kind.
+export const kindButton = (page, name) => page.locator(`#kinds button[data-id="${name}"]`);
+
+// Controls without a name, for which a screen reader has no word.
+export const nameless = (page) =>
+  page.evaluate(() => {
+    const isNamed = (control) => control.textContent || control.labels?.length || control.getAttribute("aria-label");
+    return [...document.querySelectorAll("button, input, select, textarea")].filter((control) => !isNamed(control)).map((control) => control.id);
+  });
 
 let passed = 0;
 export async function check(name, body) {
@@ -29,6 +46,7 @@ export async function check(name, body) {
 
 export async function finish() {
   await browser.close();
-  assert.deepEqual(complaints, []);
+  const isForgiven = (text) => forgiven.some((pattern) => pattern.test(text));
+  assert.deepEqual(complaints.filter((text) => !isForgiven(text)), []);
   console.log(`${passed} passed, 0 failed`);
 }
