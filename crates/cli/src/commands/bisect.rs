@@ -4,6 +4,7 @@ use std::convert::Infallible;
 
 use clap::Args;
 use serde_json::Value;
+use watchkeeper_meta::Scope;
 use watchkeeper_recording::{Entry, Recording, became};
 use watchkeeper_wire::{Object, WireError};
 
@@ -126,7 +127,11 @@ pub(crate) fn run_recorded(
     let object = RecordedObject::find(recording, &bisect.words, namespace)?;
     let key = object.key_if_named();
     let found = recording.became(&object.resource, key.as_ref(), |object| bisect.holds(object));
-    let found = found.map_err(Failure::other)?;
+    let mut found = found.map_err(Failure::other)?;
+    if key.is_none() && object.resource.scope == Scope::Namespaced {
+        let is_in = |entry: &Entry, wanted| entry.key().is_some_and(|key| key.namespace() == wanted);
+        found.retain(|entry| namespace.is_none_or(|wanted| is_in(entry, wanted)));
+    }
     bisect.print(&found, UpdateLines::of_entry, session)
 }
 

@@ -237,3 +237,23 @@ fn ready(server: &Handle, path: &Path) -> Result<String, Failure> {
             .display(),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds_are_read() {
+        for (text, expected) in [
+            ("10x", Pace::Speed(Speed::Times(10.0))),
+            ("0.5x", Pace::Speed(Speed::Times(0.5))),
+            ("max", Pace::Speed(Speed::Max)),
+            ("step", Pace::Step),
+        ] {
+            assert_eq!(pace(text), Ok(expected), "{text}");
+        }
+        for text in ["0x", "-1x", "infx", "NaN", "x", ""] {
+            assert!(pace(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -17,6 +17,7 @@ mod live_past;
 mod long_lists;
 mod manners;
 mod operations;
+mod pages;
 #[cfg(unix)]
 mod process;
 mod recordings;

@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 
-use watchkeeper_cli::Output;
+use watchkeeper_cli::{Look, Output};
 
 use crate::support::World;
 
@@ -401,6 +401,10 @@ async fn the_event_at_which_a_condition_came_true_is_found() {
 
 /// Runs `watch` on a config map, changes and deletes it once the watch has told of it; returns what is on the screen.
 async fn watched(options: &str) -> String {
+    watched_as(Look::Plain, options).await
+}
+
+async fn watched_as(look: Look, options: &str) -> String {
     let world = World::new().await;
     let map = |colour: &str| {
         format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: sky}}, data: {{colour: {colour}}}}}")
@@ -412,6 +416,7 @@ async fn watched(options: &str) -> String {
     let (out, kept) = Output::kept();
     let text = || String::from_utf8(kept.lock().unwrap().clone()).unwrap();
     let mut session = world.session(out, Output::kept().0, "");
+    session.look = look;
     let words = world.words(&format!("watch cm --diff --count 3 {options}"));
     let changes = async {
         while !text().contains("ADDED") {
@@ -444,6 +449,94 @@ async fn watched_changes_are_told_field_by_field() {
         serde_json::json!([{"path": "data.colour", "old": "blue", "new": "red"}])
     );
     assert!(modified["by"][0]["manager"].is_string(), "{modified}");
+}
+
+#[tokio::test]
+async fn watched_changes_have_colours_and_all_their_fields_if_asked_for() {
+    let screen = watched_as(Look::Colour, "--all-fields").await;
+    for text in [
+        "\x1b[32mADDED   \x1b[0m",
+        "\x1b[33mMODIFIED\x1b[0m",
+        "data.colour: \x1b[31m\"blue\"\x1b[0m → \x1b[32m\"red\"\x1b[0m\n",
+        "    metadata.resourceVersion: ",
+        "  by \x1b[36mwatchkeeper (Apply)\x1b[0m\n",
+        "\x1b[31mDELETED \x1b[0m",
+    ] {
+        assert!(screen.contains(text), "{text:?} is not in\n{screen}");
+    }
+    assert!(!screen.contains(" more: "), "{screen}");
+}
+
+#[tokio::test]
+async fn gaps_are_among_the_watched_changes_of_several_kinds() {
+    let world = World::new().await;
+    let map = |name: &str| format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}}}");
+    let account = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: robot}}";
+    world.write("a.yaml", &map("a")).write("b.yaml", &map("b"));
+    world.write("robot.yaml", account);
+    world.run("create -f @a.yaml").await;
+    let watch =
+        "watch cm,serviceaccounts --field-selector metadata.name!=default --diff --position @position";
+    world.run(&format!("{watch} --count 1")).await;
+    for line in ["delete cm a", "create -f @b.yaml", "create -f @robot.yaml"] {
+        world.run(line).await;
+    }
+    world.compact().await;
+    let screen = world.run(&format!("{watch} --count 3")).await;
+    let changes = screen.lines().filter(|line| !line.starts_with("stderr: "));
+    // The reason ends with versions, which differ from run to run.
+    let changes = changes.map(|line| line.split(" resource version: ").next().unwrap_or(line));
+    let mut lines: Vec<_> = changes.collect();
+    lines.sort_unstable();
+    expect![[r#"
+        ADDED     configmap/b in default  version N
+        ADDED     serviceaccount/robot in default  version N
+        DELETED   configmap/a in default  version N  found by comparison; its end was not seen
+        GAP       configmaps  version N  events are missing here: too old
+        GAP       serviceaccounts  version N  events are missing here: too old
+    "#]]
+    .assert_eq(&steady(&(lines.join("\n") + "\n")));
+}
+
+#[tokio::test]
+async fn namespaces_and_labels_narrow_what_is_recorded() {
+    let world = World::new().await;
+    let map = |name: &str, namespace: &str, app: &str| {
+        format!(
+            "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}, namespace: {namespace}, labels: {{app: {app}}}}}}}\n---\n"
+        )
+    };
+    let maps = [
+        map("a", "default", "web"),
+        map("b", "kube-public", "web"),
+        map("c", "kube-system", "web"),
+        map("d", "default", "other"),
+    ];
+    world.write("maps.yaml", &maps.concat());
+    world.run("create -f @maps.yaml").await;
+    world
+        .run("record cm -n default,kube-public -l app=web -o @maps.rec --count 2")
+        .await;
+    let recording = watchkeeper_recording::Recording::open(world.directory.path().join("maps.rec")).unwrap();
+    let state = recording.state_at(&watchkeeper_recording::Moment::End).unwrap();
+    let names: Vec<_> = state
+        .objects()
+        .map(|(_, object)| object.name().to_owned())
+        .collect();
+    assert_eq!(names, ["a", "b"]);
+    // Without a name, a namespace narrows what is searched.
+    let found = "bisect cm --check {.metadata.labels.app}=web --all --recording @maps.rec";
+    for (namespace, expected) in [("", vec!["a", "b"]), (" -n kube-public", vec!["b"])] {
+        let screen = world.run(&format!("{found} -o json{namespace}")).await;
+        let lines = screen
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let mut names: Vec<_> = lines
+            .map(|line| line["name"].as_str().unwrap().to_owned())
+            .collect();
+        names.sort_unstable();
+        assert_eq!(names, expected, "{screen}");
+    }
 }
 
 #[tokio::test]
