@@ -9,6 +9,7 @@ use watchkeeper_client::{
     Secret,
 };
 use watchkeeper_meta::{Resource, Scope};
+use watchkeeper_wire::schema::resources;
 
 use crate::cluster_arguments::ClusterArguments;
 use crate::failure::Failure;
@@ -70,6 +71,16 @@ impl Cluster {
             true => api.all_namespaces(),
             false => api.namespace(&self.namespace),
         }
+    }
+
+    /// True if the server says that the namespace on the command line does not exist.
+    pub(crate) async fn lacks_its_namespace(&self) -> bool {
+        let Some(namespaces) = resources::by_plural("", "v1", "namespaces").filter(|_| self.namespace_typed)
+        else {
+            return false;
+        };
+        let api = self.client.dynamic(namespaces.resource.clone()).metadata_only();
+        matches!(api.find(&self.namespace).await, Ok(None))
     }
 
     /// The resource of a typed word.

@@ -97,6 +97,10 @@ impl From<MapError> for Failure {
     fn from(error: MapError) -> Self {
         match error {
             MapError::Discovery(error) => error.into(),
+            MapError::NoResource {
+                nearest: Some(ref nearest),
+                ..
+            } => Self::Other(anyhow::anyhow!("{error}; did you mean {nearest:?}?")),
             error => Self::Other(anyhow::anyhow!(
                 "{error}; `watchkeeper api-resources` lists those it has"
             )),
@@ -153,7 +157,14 @@ fn words(error: &Error, doing: Option<&str>) -> String {
     let prefix = doing.map(|doing| format!("{doing}: ")).unwrap_or_default();
     match error.kind() {
         ErrorKind::Request(reason) => format!("error: {prefix}{reason}"),
-        _ => format!("error: {prefix}{}", error_chain(error)),
+        _ => {
+            let reason = error_chain(error);
+            let next = match reason.contains(BAD_CERTIFICATE) {
+                true => UNTRUSTED,
+                false => "",
+            };
+            format!("error: {prefix}{reason}{next}")
+        }
     }
 }
 
@@ -163,6 +174,12 @@ fn status_words(status: &Status, doing: Option<&str>) -> String {
         return invalid_words(status);
     }
     let prefix = doing.map(|doing| format!("{doing}: ")).unwrap_or_default();
+    if status.is_unauthorized() {
+        return format!(
+            "error: {prefix}You must be logged in to the server ({}){UNAUTHORIZED}",
+            status.message
+        );
+    }
     let next = if is_apply_conflict(status) {
         APPLY_CONFLICT
     } else {
@@ -173,6 +190,17 @@ fn status_words(status: &Status, doing: Option<&str>) -> String {
         reason => format!("Error from server ({reason}): {prefix}{}{next}", status.message),
     }
 }
+
+/// How rustls begins its errors about a server's certificate.
+const BAD_CERTIFICATE: &str = "invalid peer certificate";
+
+/// What to do about a server that is not the one of the kubeconfig.
+const UNTRUSTED: &str = "\nThis kubeconfig does not trust the certificate of the server: it may be of another server, or of an \
+                         earlier run of `watchkeeper up`.";
+
+/// What to do about credentials that the server does not know.
+const UNAUTHORIZED: &str = "\nThe server does not accept the credentials of this kubeconfig: they may have expired, or be \
+                            those of another cluster.";
 
 /// What to do about a field that another manager has.
 const APPLY_CONFLICT: &str = "\nLeave these fields out of the manifest to let the others keep them, or take them with \

@@ -80,7 +80,7 @@ pub async fn run(words: impl IntoIterator<Item = OsString>, session: &mut Sessio
     let parsed = program::program_for(session.look).try_get_matches_from(&words);
     let arguments = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
-        Err(error) => return usage::report(&error, command_in(&words), session),
+        Err(error) => return usage::report(&error, command_in(&words).as_deref(), session),
     };
     if session.logs
         && let Err(error) = watchkeeper_logging::init(&arguments.logging)
@@ -91,13 +91,17 @@ pub async fn run(words: impl IntoIterator<Item = OsString>, session: &mut Sessio
     finish(result, session)
 }
 
-/// The first word that is a command, to name it in usage errors.
-fn command_in(words: &[OsString]) -> Option<&str> {
+/// The words that are commands, `rollout undo`, to name them in usage errors.
+fn command_in(words: &[OsString]) -> Option<String> {
     let program = program::program();
-    let words = words.iter().skip(1).filter_map(|word| word.to_str());
-    words
-        .into_iter()
-        .find(|word| program.find_subcommand(word).is_some())
+    let (mut command, mut found) = (&program, Vec::new());
+    for word in words.iter().skip(1).filter_map(|word| word.to_str()) {
+        if let Some(next) = command.find_subcommand(word) {
+            found.push(next.get_name());
+            command = next;
+        }
+    }
+    (!found.is_empty()).then(|| found.join(" "))
 }
 
 /// Results were already printed, in order; failures come last.

@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crate::failure::USAGE;
 use crate::session::{Look, Session};
 
-/// Prints help if it was requested, else the usage error of a command.
+/// Prints help if it was requested, else the usage error of a command: `get`, `rollout undo`.
 pub(crate) fn report(error: &clap::Error, command: Option<&str>, session: &mut Session) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -50,12 +50,32 @@ fn explain(error: &clap::Error, command: Option<&str>) -> String {
             let flag = flag.split_whitespace().next().unwrap_or_default();
             format!("error: flag needs an argument: {flag}\n{}", see(command))
         }
-        _ => error.to_string(),
+        _ => plain(&error.to_string(), command),
+    }
+}
+
+/// The end of clap's own texts.
+const CLAP_HINT: &str = "\n\nFor more information, try '--help'.\n";
+
+/// Rust's words for a number that is none.
+const NO_NUMBER: [&str; 2] = [
+    "invalid digit found in string",
+    "cannot parse integer from empty string",
+];
+
+/// A text of clap, with the pointer to the help that all usage errors have.
+fn plain(text: &str, command: Option<&str>) -> String {
+    let text = NO_NUMBER.iter().fold(text.to_owned(), |text, words| {
+        text.replace(words, "not a whole number")
+    });
+    match text.strip_suffix(CLAP_HINT) {
+        Some(text) => format!("{text}\n{}", see(command)),
+        None => text,
     }
 }
 
 /// kubectl's commands that this program does not have.
-const ONLY_KUBECTL: [&str; 25] = [
+const ONLY_KUBECTL: [&str; 26] = [
     "alpha",
     "attach",
     "auth",
@@ -70,6 +90,7 @@ const ONLY_KUBECTL: [&str; 25] = [
     "edit",
     "exec",
     "expose",
+    "kuberc",
     "kustomize",
     "logs",
     "plugin",
@@ -102,6 +123,9 @@ const ONLY_KUBECTL_CREATES: [&str; 15] = [
     "token",
 ];
 
+/// The verbs of `kubectl rollout` that this program does not have.
+const ONLY_KUBECTL_ROLLOUTS: [&str; 2] = ["pause", "resume"];
+
 /// The words before an unknown one, as in `create secret`: nothing for a command itself.
 fn parent(error: &clap::Error) -> String {
     let usage = error
@@ -125,6 +149,7 @@ fn unknown_command(error: &clap::Error) -> String {
     let only_kubectl: &[&str] = match parent.as_str() {
         "" => &ONLY_KUBECTL,
         "create" | "create secret" => &ONLY_KUBECTL_CREATES,
+        "rollout" => &ONLY_KUBECTL_ROLLOUTS,
         _ => &[],
     };
     if only_kubectl.contains(&command.as_str()) {

@@ -16,7 +16,7 @@ const NAMES: [&str; 3] = ["kube-apiserver", "etcd", "kubectl"];
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   watchkeeper envtest-assets ./bin
-  KUBEBUILDER_ASSETS=$PWD/bin go test ./...    an unchanged controller-runtime project, on this server
+  KUBEBUILDER_ASSETS=$PWD/bin go test ./...    an unchanged controller-runtime project
 
 The files are links to this program, which acts by the name it is called by. They work with the
 envtest of controller-runtime and of kube-rs, and with jenvtest.")]

@@ -30,7 +30,7 @@ pub(crate) struct Events {
     about: Option<String>,
 
     /// Only these types: Normal, Warning
-    #[arg(long, value_name = "TYPES", value_delimiter = ',')]
+    #[arg(long, value_name = "TYPES", value_delimiter = ',', value_parser = event_type)]
     types: Vec<String>,
 
     /// In all namespaces
@@ -44,6 +44,16 @@ pub(crate) struct Events {
     /// Print further ones as they come
     #[arg(short, long)]
     watch: bool,
+}
+
+/// One of the two types, in any case of letters. The text is kubectl's.
+fn event_type(text: &str) -> Result<String, &'static str> {
+    let known = ["Normal", "Warning"]
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(text));
+    known
+        .then(|| text.to_owned())
+        .ok_or("valid --types are Normal or Warning")
 }
 
 /// Prints them, and further ones with `-w`.

@@ -265,7 +265,7 @@ impl Get {
             }
         }
         if !has_shown && failures.is_empty() && !self.ignore_not_found {
-            session.err.line(self.nothing(selected, cluster));
+            session.err.line(self.nothing(selected, cluster).await);
         }
         Failure::all(failures)
     }
@@ -486,11 +486,18 @@ impl Get {
         }
     }
 
-    fn nothing(&self, selected: &[Selected], cluster: &Cluster) -> String {
+    async fn nothing(&self, selected: &[Selected], cluster: &Cluster) -> String {
         let namespaced = selected.iter().any(|one| is_namespaced(&one.resource.resource));
-        match namespaced && !self.all_namespaces {
-            true => format!("No resources found in {} namespace.", cluster.namespace),
-            false => "No resources found".to_owned(),
+        if self.all_namespaces || !namespaced {
+            return "No resources found".to_owned();
+        }
+        let namespace = &cluster.namespace;
+        let nothing = format!("No resources found in {namespace} namespace.");
+        match cluster.lacks_its_namespace().await {
+            true => format!(
+                "{nothing}\nThere is no namespace {namespace:?}; `watchkeeper get namespaces` lists them."
+            ),
+            false => nothing,
         }
     }
 }

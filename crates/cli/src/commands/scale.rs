@@ -50,7 +50,7 @@ pub(crate) async fn run(scale: Scale, cluster: &Cluster, session: &mut Session) 
         if resource.subresource("scale").is_none() {
             let group_resource = resource.resource.group_resource();
             return Err(Failure::text(format!(
-                "{group_resource} cannot be scaled: it has no replicas"
+                "{group_resource} cannot be scaled: they have no replicas"
             )));
         }
         if selected.names.is_empty() {

@@ -19,10 +19,10 @@ use crate::watched::Watched;
 /// Look at a cluster in the browser, live
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  watchkeeper ui                          every kind that can be watched, but for Secrets
+  watchkeeper ui                             every kind that can be watched, but for Secrets
   watchkeeper ui pods,deployments -n shop
-  watchkeeper ui --recording incident.rec a recording, as of any moment
-  watchkeeper ui --allow-writes           delete, scale and edit objects on the page
+  watchkeeper ui --recording incident.rec    a recording, as of any moment
+  watchkeeper ui --allow-writes              delete, scale and edit objects on the page
 
 The page shows objects with the server's columns, changes field by field with who made them, a
 timeline and owner trees. It is served on loopback only, never sees the credentials of the

@@ -35,7 +35,7 @@ const DEFAULT_KUBECONFIG: &str = "watchkeeper.kubeconfig";
   watchkeeper up --data-dir ./data                objects outlive the program
   watchkeeper up --listen localhost:0             on a free port
   watchkeeper up --kubeconfig ./kubeconfig        the file to write, watchkeeper.kubeconfig else
-  watchkeeper up --nodes 1000 --scenario bad.yaml with failures, and stages in KWOK's format
+  watchkeeper up --nodes 9 --scenario bad.yaml    failures of nodes and pods, as the file says
   watchkeeper up --etcd-servers http://a:2379     objects are in etcd; further servers may share it
   KUBECONFIG=watchkeeper.kubeconfig kubectl get namespaces
 
@@ -187,7 +187,7 @@ async fn serve(
     drop(page);
     session
         .err
-        .line("stopping: open requests may finish (Ctrl-C again ends at once)");
+        .line("stopping when open requests have finished (Ctrl-C again stops at once)");
     tokio::select! {
         () = cluster.stop() => Ok(()),
         () = stop.requested() => Err(Failure::text("ended before open requests had finished")),

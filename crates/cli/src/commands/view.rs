@@ -27,15 +27,12 @@ const KEYS: usize = 64;
 
 /// Look at a cluster on the whole terminal, live
 #[derive(Debug, Args)]
-#[command(
-    visible_alias = "top",
-    after_help = "Examples:
+#[command(after_help = "Examples:
   watchkeeper view                        every kind that can be watched, but for Secrets
   watchkeeper view pods,deployments -n shop
 
 Kinds with counts, event rates and the state of their watches; objects with the server's columns;
-changes field by field; YAML and history of an object. Press ? for the keys."
-)]
+changes field by field; YAML and history of an object. Press ? for the keys.")]
 pub(crate) struct View {
     #[command(flatten)]
     watched: Watched,

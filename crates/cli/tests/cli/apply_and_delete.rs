@@ -366,13 +366,12 @@ async fn flags_that_make_no_sense_say_where_to_read_on() {
         (
             "delete pods --now --force",
             expect![[r#"
-            stderr: error: the argument '--now' cannot be used with '--force'
-            stderr: 
-            stderr: Usage: watchkeeper delete --now <RESOURCE>...
-            stderr: 
-            stderr: For more information, try '--help'.
-            exit 1
-        "#]],
+                stderr: error: the argument '--now' cannot be used with '--force'
+                stderr: 
+                stderr: Usage: watchkeeper delete --now <RESOURCE>...
+                stderr: See 'watchkeeper delete --help' for usage.
+                exit 1
+            "#]],
         ),
         (
             "scale deployment/web",

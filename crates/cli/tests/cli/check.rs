@@ -474,12 +474,11 @@ async fn nothing_to_check_is_no_verdict() {
         &world,
         "check -f - -o yaml",
         expect![[r#"
-        stderr: error: invalid value 'yaml' for '--output <FORMAT>'
-        stderr:   [possible values: json]
-        stderr: 
-        stderr: For more information, try '--help'.
-        exit 2
-    "#]],
+            stderr: error: invalid value 'yaml' for '--output <FORMAT>'
+            stderr:   [possible values: json]
+            stderr: See 'watchkeeper check --help' for usage.
+            exit 2
+        "#]],
     )
     .await;
     check(

@@ -121,8 +121,7 @@ async fn a_check_that_does_not_exist_is_no_verdict() {
     let world = World::new().await;
     check(&world, "check-server ordred", expect![[r#"
         stderr: error: invalid value 'ordred' for '[CHECK]...': there is no check "ordred"; `watchkeeper check-server --list` prints them
-        stderr: 
-        stderr: For more information, try '--help'.
+        stderr: See 'watchkeeper check-server --help' for usage.
         exit 2
     "#]]).await;
 }

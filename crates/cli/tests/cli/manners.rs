@@ -1,5 +1,6 @@
 //! Help, usage errors and manual pages: what somebody sees who does not know the program.
 
+use crate::process::Harbour;
 use crate::support::World;
 use expect_test::{Expect, expect, expect_file};
 
@@ -81,6 +82,16 @@ async fn commands_of_kubectl_alone_point_to_kubectl() {
         "#]],
     )
     .await;
+    check(
+        &world,
+        "top pods",
+        expect![[r#"
+            stderr: error: "top" is a command of kubectl that watchkeeper does not have; kubectl works with the same kubeconfig and cluster:
+            stderr: 	kubectl top --help
+            exit 1
+        "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -149,8 +160,14 @@ async fn every_command_has_a_manual_page() {
     for name in commands() {
         let page = format!("watchkeeper-{}.1", name.replace(' ', "-"));
         let text = std::fs::read_to_string(world.directory.path().join("pages").join(&page));
-        assert!(text.is_ok_and(|text| text.contains(".TH")), "{page}");
+        assert!(
+            text.is_ok_and(|text| text.contains(".TH") && text.contains(".SH EXAMPLES\n.nf\n")),
+            "{page}"
+        );
     }
+    let options = world.directory.path().join("pages/watchkeeper-options.1");
+    let text = std::fs::read_to_string(options).unwrap();
+    assert!(text.contains("kubeconfig") && text.contains("vmodule"), "{text}");
 }
 
 #[tokio::test]
@@ -180,10 +197,20 @@ async fn an_unknown_generator_points_to_kubectl_or_to_the_help_of_create() {
         &world,
         "rollout pause deployment/web",
         expect![[r#"
-        stderr: error: unknown command "pause" for "watchkeeper rollout"
-        stderr: 'watchkeeper rollout --help' lists what there is.
-        exit 1
-    "#]],
+            stderr: error: "rollout pause" is a command of kubectl that watchkeeper does not have; kubectl works with the same kubeconfig and cluster:
+            stderr: 	kubectl rollout pause --help
+            exit 1
+        "#]],
+    )
+    .await;
+    check(
+        &world,
+        "rollout forget deployment/web",
+        expect![[r#"
+            stderr: error: unknown command "forget" for "watchkeeper rollout"
+            stderr: 'watchkeeper rollout --help' lists what there is.
+            exit 1
+        "#]],
     )
     .await;
     check(
@@ -211,6 +238,36 @@ async fn a_missing_argument_points_to_the_help() {
         stderr: See 'watchkeeper history --help' for usage.
         exit 1
     "#]],
+    )
+    .await;
+    check(
+        &world,
+        "create namespace",
+        expect![[r#"
+            stderr: error: required argument(s) "NAME" not set
+            stderr: See 'watchkeeper create namespace --help' for usage.
+            exit 1
+        "#]],
+    )
+    .await;
+    check(
+        &world,
+        "rollout undo deployment/web --dry-run",
+        expect![[r#"
+            stderr: error: unknown flag: --dry-run
+            stderr: See 'watchkeeper rollout undo --help' for usage.
+            exit 1
+        "#]],
+    )
+    .await;
+    check(
+        &world,
+        "create deployment web --image web --replicas two",
+        expect![[r#"
+            stderr: error: invalid value 'two' for '--replicas <COUNT>': not a whole number
+            stderr: See 'watchkeeper create deployment --help' for usage.
+            exit 1
+        "#]],
     )
     .await;
     check(
@@ -293,4 +350,124 @@ async fn images_are_separated_by_commas() {
     let world = World::new().await;
     let line = "create deployment web --image a:1,b:2 --dry-run=client -o jsonpath={..containers[*].name}";
     assert_eq!(world.run(line).await, "a b");
+}
+
+#[tokio::test]
+async fn a_misspelt_kind_or_namespace_is_named() {
+    let world = World::new().await;
+    for (typed, meant) in [
+        ("podss", "pods"),
+        ("Podd", "pods"),
+        ("depolyments", "deployments"),
+        ("ingres", "ingresses"),
+    ] {
+        assert_eq!(
+            world.run(&format!("get {typed}")).await,
+            format!(
+                "stderr: error: the server doesn't have a resource type {typed:?}; did you mean {meant:?}?\nexit 1\n"
+            )
+        );
+    }
+    check(
+        &world,
+        "get zebras",
+        expect![[r#"
+            stderr: error: the server doesn't have a resource type "zebras"; `watchkeeper api-resources` lists those it has
+            exit 1
+        "#]],
+    )
+    .await;
+    check(
+        &world,
+        "get pods -n defualt",
+        expect![[r#"
+            stderr: No resources found in defualt namespace.
+            stderr: There is no namespace "defualt"; `watchkeeper get namespaces` lists them.
+        "#]],
+    )
+    .await;
+    check(
+        &world,
+        "get pods -n kube-system",
+        expect![[r#"
+            stderr: No resources found in kube-system namespace.
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_server_takes_and_nobody_can_use_is_refused_as_by_kubectl() {
+    let world = World::new().await;
+    world.write(
+        "web.crt",
+        "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n",
+    );
+    world.write("web.key", "A=1\n");
+    for (line, expected) in [
+        (
+            "create secret tls web --cert @web.crt --key @web.key",
+            "error: web.key has no private key in PEM",
+        ),
+        (
+            "create secret tls web --cert @web.key --key @web.key",
+            "error: web.key has no certificate in PEM",
+        ),
+        (
+            "create deployment web --image a,b -- sleep 1",
+            "error: cannot specify multiple --image options and command",
+        ),
+        (
+            "events --types Info",
+            "error: invalid value 'Info' for '--types <TYPES>': valid --types are Normal or Warning",
+        ),
+    ] {
+        let screen = world.run(line).await;
+        assert_eq!(
+            screen.lines().next(),
+            Some(&*format!("stderr: {expected}")),
+            "{line}"
+        );
+    }
+    world.write(
+        "web.key",
+        "-----BEGIN EC PRIVATE KEY-----\nAA==\n-----END EC PRIVATE KEY-----\n",
+    );
+    let created = world
+        .run("create secret tls web --cert @web.crt --key @web.key")
+        .await;
+    assert_eq!(created, "secret/web created\n");
+    let line = "create deployment web --image a,b --port 80 --dry-run=client -o jsonpath={..containerPort}";
+    assert_eq!(world.run(line).await, "80", "the first container has the port");
+}
+
+#[test]
+fn a_server_of_another_kubeconfig_says_so() {
+    let (harbour, other) = (Harbour::new(), Harbour::new());
+    let server = format!("https://{}", other.server.address().unwrap());
+    let output = harbour
+        .command(&format!("get pods --server {server}"))
+        .output()
+        .unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<_> = err.lines().collect();
+    assert!(lines[0].contains("invalid peer certificate"), "{err}");
+    assert_eq!(
+        lines[1..],
+        [
+            "This kubeconfig does not trust the certificate of the server: it may be of another server, or of an earlier run \
+          of `watchkeeper up`."
+        ]
+    );
+}
+
+#[test]
+fn refused_credentials_say_so() {
+    let harbour = Harbour::new();
+    let output = harbour.command("get pods --token wrong").output().unwrap();
+    expect![[r#"
+        error: You must be logged in to the server (Unauthorized)
+        The server does not accept the credentials of this kubeconfig: they may have expired, or be those of another cluster.
+    "#]]
+    .assert_eq(&String::from_utf8(output.stderr).unwrap());
 }

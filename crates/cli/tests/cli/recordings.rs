@@ -227,8 +227,7 @@ async fn two_moments_are_compared() {
     .await;
     check(&world, "diff @sky.rec --from yesterday", expect![[r#"
         stderr: error: invalid value 'yesterday' for '--from <MOMENT>': "yesterday" is no moment: type TIME, a version such as N, or end
-        stderr: 
-        stderr: For more information, try '--help'.
+        stderr: See 'watchkeeper diff --help' for usage.
         exit 1
     "#]]).await;
 }
@@ -391,8 +390,7 @@ async fn the_event_at_which_a_condition_came_true_is_found() {
         "bisect cm --check {.a --recording @sky.rec",
         expect![[r#"
             stderr: error: invalid value '{.a' for '--check <CONDITION>': "{.a" has a brace that is not closed
-            stderr: 
-            stderr: For more information, try '--help'.
+            stderr: See 'watchkeeper bisect --help' for usage.
             exit 1
         "#]],
     )
@@ -597,8 +595,7 @@ async fn the_past_is_shown_from_a_recording_and_from_a_cluster() {
     .await;
     check(&world, "replay @sky.rec --speed fast", expect![[r#"
         stderr: error: invalid value 'fast' for '--speed <SPEED>': "fast" is no speed: type 10x, 0.5x, max or step
-        stderr: 
-        stderr: For more information, try '--help'.
+        stderr: See 'watchkeeper replay --help' for usage.
         exit 1
     "#]]).await;
 }

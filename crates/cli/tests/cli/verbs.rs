@@ -129,7 +129,7 @@ async fn objects_are_patched_labelled_and_scaled() {
         &world,
         "scale configmap/x --replicas 4",
         expect![[r#"
-        stderr: error: configmaps cannot be scaled: it has no replicas
+        stderr: error: configmaps cannot be scaled: they have no replicas
         exit 1
     "#]],
     )

@@ -13,8 +13,13 @@ pub enum MapError {
     #[error("cannot discover the resources of the server")]
     Discovery(#[from] Error),
     /// No resource has that name. The text is kubectl's.
-    #[error("the server doesn't have a resource type {0:?}")]
-    NoResource(String),
+    #[error("the server doesn't have a resource type {name:?}")]
+    NoResource {
+        /// The name.
+        name: String,
+        /// The resource whose name differs least, if little.
+        nearest: Option<String>,
+    },
     /// No resource has that kind. The text is kubectl's.
     #[error("no matches for kind {:?} in version {:?}", .0.kind, .0.api_version())]
     NoKind(GroupVersionKind),
@@ -34,16 +39,28 @@ impl DiscoveryClient {
     /// The resource of a name: plural, singular, short name or kind, as `name`, `name.group` or `name.version.group`.
     /// For an unknown name, discovery is refreshed before giving up.
     pub async fn resource(&self, name: &str) -> Result<ApiResource, MapError> {
-        let found = self.look(|discovery| discovery.resource(name).cloned()).await?;
-        found.ok_or_else(|| MapError::NoResource(name.to_owned()))
+        match self.look(|discovery| discovery.resource(name).cloned()).await? {
+            Some(found) => Ok(found),
+            None => Err(self.no_resource(name).await?),
+        }
     }
 
     /// All resources of a name: one, or those of a category such as `all`.
     pub async fn resources(&self, name: &str) -> Result<Vec<ApiResource>, MapError> {
-        let found = self
+        match self
             .look(|discovery| discovery.category_or_resource(name))
-            .await?;
-        found.ok_or_else(|| MapError::NoResource(name.to_owned()))
+            .await?
+        {
+            Some(found) => Ok(found),
+            None => Err(self.no_resource(name).await?),
+        }
+    }
+
+    async fn no_resource(&self, name: &str) -> Result<MapError, Error> {
+        Ok(MapError::NoResource {
+            name: name.to_owned(),
+            nearest: self.get().await?.nearest(name).map(str::to_owned),
+        })
     }
 
     /// The resource of a kind, as in manifests.
@@ -87,6 +104,19 @@ impl Discovery {
         self.preferred_resources()
             .filter(|found| belongs(found) && found.has_verb("list"))
             .collect()
+    }
+
+    /// The plural name that was perhaps meant: of names with a third of their letters wrong at most, the nearest.
+    fn nearest(&self, name: &str) -> Option<&str> {
+        let name = name.split('.').next().unwrap_or_default().to_lowercase();
+        let distance = |found: &ApiResource| {
+            let names = [&found.resource.plural, &found.singular];
+            let distances = names.map(|known| strsim::damerau_levenshtein(known, &name));
+            distances.into_iter().min().unwrap_or(usize::MAX)
+        };
+        let known = self.preferred_resources().map(|found| (distance(found), found));
+        let (distance, found) = known.min_by_key(|(distance, _)| *distance)?;
+        (!name.is_empty() && distance * 3 <= name.len()).then_some(&*found.resource.plural)
     }
 
     fn category_or_resource(&self, name: &str) -> Option<Vec<ApiResource>> {

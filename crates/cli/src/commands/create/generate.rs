@@ -1,6 +1,6 @@
 //! Objects from flags, for the kinds that people type. The objects are those of kubectl's generators.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -78,7 +78,7 @@ pub(super) struct Deployment {
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     replicas: u32,
 
-    /// The port that the container exposes
+    /// The port that the container exposes; the first one, if there are several
     #[arg(long)]
     port: Option<u16>,
 
@@ -163,7 +163,7 @@ impl Generator {
     pub(super) async fn object(&self, cluster: Option<&Cluster>) -> Result<Value, Failure> {
         let fields = match self {
             Self::Namespace(named) | Self::Serviceaccount(named) => json!({"metadata": {"name": named.name}}),
-            Self::Deployment(deployment) => deployment.fields(),
+            Self::Deployment(deployment) => deployment.fields()?,
             Self::Configmap(map) => map.fields()?,
             Self::Secret(secret) => secret.fields()?,
             Self::Job(job) => job.fields(cluster).await?,
@@ -178,26 +178,30 @@ impl Generator {
 }
 
 impl Deployment {
-    fn fields(&self) -> Value {
+    fn fields(&self) -> Result<Value, Failure> {
+        if self.image.len() > 1 && !self.command.is_empty() {
+            return Err(Failure::text(
+                "cannot specify multiple --image options and command",
+            ));
+        }
         let labels = json!({"app": self.name});
-        json!({
+        Ok(json!({
             "metadata": {"name": self.name, "labels": labels},
             "spec": {
                 "replicas": self.replicas,
                 "selector": {"matchLabels": labels},
                 "template": {"metadata": {"labels": labels}, "spec": {"containers": self.containers()}},
             },
-        })
+        }))
     }
 
     fn containers(&self) -> Vec<Value> {
         let mut found: Vec<Value> = Vec::new();
         for image in &self.image {
-            let mut container = container(&container_name(image, &found), image, &self.command);
-            if let Some(port) = self.port {
-                container["ports"] = json!([{"containerPort": port}]);
-            }
-            found.push(container);
+            found.push(container(&container_name(image, &found), image, &self.command));
+        }
+        if let (Some(port), Some(first)) = (self.port, found.first_mut()) {
+            first["ports"] = json!([{"containerPort": port}]);
         }
         found
     }
@@ -257,8 +261,8 @@ impl Secret {
             Self::Generic { name, sources, kind } => (name, sources.read()?, kind.clone()),
             Self::Tls { name, cert, key } => {
                 let data = [
-                    ("tls.crt".to_owned(), read(cert)?),
-                    ("tls.key".to_owned(), read(key)?),
+                    ("tls.crt".to_owned(), read_pem(cert, "CERTIFICATE")?),
+                    ("tls.key".to_owned(), read_pem(key, "PRIVATE KEY")?),
                 ];
                 (name, data.into(), Some("kubernetes.io/tls".to_owned()))
             }
@@ -275,6 +279,21 @@ impl Secret {
             fields["type"] = kind.into();
         }
         Ok(fields)
+    }
+}
+
+/// Reads a file with a PEM block of a kind: a server takes any bytes, and those who use the secret do not.
+fn read_pem(path: &Path, kind: &str) -> Result<Vec<u8>, Failure> {
+    let bytes = read(path)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let begins = |line: &str| line.starts_with("-----BEGIN ") && line.ends_with(&format!("{kind}-----"));
+    match text.lines().map(str::trim_end).any(begins) {
+        true => Ok(bytes),
+        false => Err(Failure::text(format!(
+            "{} has no {} in PEM",
+            path.display(),
+            kind.to_lowercase()
+        ))),
     }
 }
 
