@@ -134,7 +134,12 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
         pretty,
         ..accept_for_error(&call.accept())
     };
-    let route = Route::of_decoded(&server.catalog(), &head.method, &info.path, query);
+    let find = || Route::of_decoded(&server.catalog(), &head.method, &info.path, query);
+    let mut route = find();
+    if let Err(Refusal::NoSuchPage | Refusal::NoSuchResource) = route {
+        server.registry.custom_kinds_served().await;
+        route = find();
+    }
     let labels = Labels::of(route.as_ref().ok(), query);
     let _in_flight = server.metrics.begin(&info);
     let mut call = Call {

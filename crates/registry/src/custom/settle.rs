@@ -12,6 +12,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -30,6 +31,9 @@ use crate::{Registry, metadata};
 
 /// The field manager of a definition's status.
 const MANAGER: &str = "kube-apiserver";
+
+/// The longest wait for definitions that are being examined: the objects of a deleted one may take longer.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The limit on repeated examinations: a removed definition may free the names of another, and so on. The rest is
 /// left to the next write.
@@ -121,6 +125,12 @@ impl Registry {
             let mut known = self.settling().known.lock().await;
             self.settle(&mut known).await
         })
+    }
+
+    /// Waits, for a short time, until the kinds of all definitions that can be read are served. The watchers of a definition
+    /// see that it is established a moment before its kind is.
+    pub async fn custom_kinds_served(&self) {
+        let _ = tokio::time::timeout(PATIENCE, self.settling().known.lock()).await;
     }
 
     /// Does the same in the background, unless that is pending already.

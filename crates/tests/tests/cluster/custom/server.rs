@@ -826,3 +826,58 @@ async fn a_failed_installation_names_the_step() {
     assert_eq!(error.to_string(), "the definition has no metadata.name");
     cluster.stop().await;
 }
+
+/// Kinds whose definitions are watched, and which are asked for as soon as they are said to be established.
+#[tokio::test]
+async fn a_kind_is_served_when_its_watchers_see_it_established() {
+    let cluster = TestCluster::start().await.unwrap();
+    let client = cluster.client().clone();
+    let definitions = client.dynamic(watchkeeper_meta::Resource::cluster(
+        "apiextensions.k8s.io",
+        "v1",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+    ));
+    let mut events = definitions.watch().await.unwrap();
+    let names = ["gizmos", "gadgets", "doodads"];
+    let creating = async {
+        for name in names {
+            let definition = json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": {"name": format!("{name}.example.com")},
+                "spec": {
+                    "group": "example.com", "scope": "Cluster",
+                    "names": {"plural": name, "kind": name},
+                    "versions": [{"name": "v1", "served": true, "storage": true,
+                        "schema": {"openAPIV3Schema": {"type": "object"}}}],
+                },
+            });
+            definitions.create(&definition).await.unwrap();
+        }
+    };
+    let asking = async {
+        let mut found = BTreeSet::new();
+        while found.len() < names.len() {
+            let event = events.next().await.unwrap().unwrap();
+            let definition = event.object().unwrap().to_value().unwrap();
+            let conditions = definition["status"]["conditions"]
+                .as_array()
+                .into_iter()
+                .flatten();
+            let is = |condition: &Value| condition["type"] == "Established" && condition["status"] == "True";
+            let plural = definition["spec"]["names"]["plural"].as_str().unwrap();
+            if conditions.filter(|it| is(it)).count() == 1 && found.insert(plural.to_owned()) {
+                let kind = watchkeeper_meta::Resource::cluster(
+                    "example.com",
+                    "v1",
+                    plural.to_owned(),
+                    plural.to_owned(),
+                );
+                let listed = client.dynamic(kind).list().await;
+                assert!(listed.is_ok(), "{plural}: {:?}", listed.unwrap_err());
+            }
+        }
+    };
+    tokio::join!(creating, asking);
+    cluster.stop().await;
+}
