@@ -6,7 +6,7 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::server::TlsStream;
@@ -190,12 +190,12 @@ impl Silence {
 async fn serve_tls(stream: TcpStream, tls: Arc<Tls>, context: Context) {
     // Small watch frames must not wait for an acknowledgement.
     let _ = stream.set_nodelay(true);
-    let handshake = tls.acceptor.accept(stream);
+    let handshake = handshake(stream, &tls);
     let handshake = match Silence::of_peers(&context.server).handshake {
         Some(limit) => tokio::time::timeout(limit, handshake).await,
         None => Ok(handshake.await),
     };
-    let Ok(Ok(stream)) = handshake else {
+    let Ok(Some(stream)) = handshake else {
         return;
     };
     let (_, session) = stream.get_ref();
@@ -206,6 +206,24 @@ async fn serve_tls(stream: TcpStream, tls: Arc<Tls>, context: Context) {
     let mut peer = tls.peer(session.peer_certificates());
     peer.address = stream.get_ref().0.peer_addr().ok();
     Box::pin(serve(Stream::Right(stream), peer, protocol, context)).await;
+}
+
+/// Go's answer to a request without TLS.
+const PLAIN_HTTP: &[u8] =
+    b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+
+/// The connection after its TLS handshake. A client that speaks HTTP instead is told so.
+async fn handshake(mut stream: TcpStream, tls: &Tls) -> Option<TlsStream<TcpStream>> {
+    let mut first = [0];
+    let peeked = stream.peek(&mut first).await;
+    // A method; a handshake starts with 0x16.
+    if peeked.is_ok_and(|count| count == 1) && first[0].is_ascii_uppercase() {
+        // A socket that is closed before it was read is reset, and the answer is lost.
+        let _ = stream.try_read(&mut [0; 4096]);
+        let _ = stream.write_all(PLAIN_HTTP).await;
+        return None;
+    }
+    tls.acceptor.accept(stream).await.ok()
 }
 
 /// The bytes of a connection: of a pipe or of a socket. One type for both, so that hyper is compiled once.

@@ -165,6 +165,22 @@ async fn a_handshake_times_out() {
 }
 
 #[tokio::test]
+async fn http_on_the_port_of_https_is_answered() {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let server = Server::builder().listen(address).start().await.unwrap();
+    let mut plain = TcpStream::connect(server.address().unwrap()).await.unwrap();
+    plain
+        .write_all(b"GET /version HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        .await
+        .unwrap();
+    assert_eq!(
+        read_to_end(&mut plain).await,
+        "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+    );
+    server.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_thousand_idle_connections_do_not_affect_others() {
     let server = Server::builder().start().await.unwrap();
     let mut idle = Vec::new();
