@@ -59,3 +59,8 @@ pub fn normalize(source: &str) -> Result<String, CompileError> {
     let (ast, root) = parser::parse(source).map_err(|issue| CompileError::new(source, vec![issue]))?;
     Ok(print::print(&ast, root))
 }
+
+/// Runs the program of the README as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

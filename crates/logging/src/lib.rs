@@ -106,3 +106,8 @@ where
 pub fn named(name: &str) -> tracing::Span {
     tracing::info_span!("logger", logger = name)
 }
+
+/// Runs the program of the README as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

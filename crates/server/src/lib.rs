@@ -111,3 +111,8 @@ pub use watchkeeper_registry::{FeatureGateError, FeatureGates, User};
 #[cfg(feature = "etcd")]
 pub use watchkeeper_storage::EtcdOptions;
 pub use write_log::{Answering, FieldChange, Observed, Outcome, Write, Writes};
+
+/// Runs the program of the README as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

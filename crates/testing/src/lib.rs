@@ -62,3 +62,8 @@ pub use cluster::{TestCluster, TestClusterError, TestOptions, client_of, signing
 pub use sandbox::{Sandbox, SandboxError};
 pub use simulation::Simulation;
 pub use snapshot::{Past, Snapshot};
+
+/// Runs the program of the README as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
