@@ -14,6 +14,18 @@
 //! clock is set or the machine has slept, and the wall clock follows. In between it is kept, so that paused time
 //! stands still to the nanosecond. A test can choose another constant for its runtime with [`set`].
 //!
+//! ```
+//! use std::time::{Duration, SystemTime};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! let midnight = SystemTime::UNIX_EPOCH + Duration::from_secs(86_400);
+//! let _setting = watchkeeper_clock::set(midnight);
+//! tokio::time::advance(Duration::from_secs(600)).await;
+//! assert_eq!(watchkeeper_clock::now().duration_since(midnight), Ok(Duration::from_secs(600)));
+//! # }
+//! ```
+//!
 //! There is no trait and nothing to pass along. Waiting code uses tokio's timers, code that needs the time of day
 //! calls [`now`], and both agree because they run on the same runtime. A clock of our own would have to be passed to
 //! every timer of every library a test uses.

@@ -3,6 +3,24 @@
 //! ```text
 //! client ─▶ Follow ─▶ Recorder ─▶ Writer ─▶ file ─▶ Recording ─▶ entries, state at a time, versions of an object
 //! ```
+//!
+//! ```no_run
+//! use watchkeeper_client::Client;
+//! use watchkeeper_recording::{Moment, RecordOptions, Recorder, Recording};
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::from_environment()?;
+//! let mut recorder = Recorder::start(&client, "incident.rec", RecordOptions::default()).await?;
+//! while recorder.is_listing() {
+//!     recorder.next().await?;
+//! }
+//! recorder.finish()?;
+//! let end = Recording::open("incident.rec")?.state_at(&Moment::End)?;
+//! println!("{} objects", end.len());
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! In reading order: [`entry`](Entry) (the content of a recording), [`Recording`] (reads it), [`State`] (the objects at
 //! a moment), [`Writer`] (appends to it), [`Recorder`] (fills it from a cluster). On disk: `segments`, `frame`,
 //! `record`, `delta`.

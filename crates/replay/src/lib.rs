@@ -4,6 +4,20 @@
 //! recording ─▶ history (changes in the order of versions) ─▶ Replay ─▶ server: lists, watches, writes
 //!                                                            └ the rest, played at any speed
 //! ```
+//!
+//! ```no_run
+//! use watchkeeper_recording::Recording;
+//! use watchkeeper_replay::{LoadOptions, Replay, Speed};
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let replay = Replay::load(&Recording::open("incident.rec")?, &LoadOptions::default()).await?;
+//! let server = replay.server().listen("127.0.0.1:0".parse()?).start().await?;
+//! replay.player().play(server.registry(), Speed::Max).await?;
+//! # server.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Clients list and watch with the original resourceVersions, uids and times. The server is writable: new writes get
 //! later versions. After the first one the cluster has its own history, and the rest of the recording is not played.
 //! Missing objects are added: kinds that were not recorded are as in a new cluster, and the namespaces of recorded

@@ -10,6 +10,24 @@
 //! uses: every mutation takes the next [`Revision`], a write names the revision it replaces, readers read at any
 //! retained revision, and a [`Feed`] delivers every [`Change`] after a revision in order, with the previous value, or
 //! reports that the history was compacted. Nothing is skipped silently.
+//!
+//! ```
+//! use watchkeeper_storage::{Store, StoreOptions};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = Store::memory(StoreOptions::default());
+//! let mut feed = store.watch("/maps/", store.current_revision())?;
+//! let created = store.create("/maps/settings", "blue".into(), None).await?;
+//! store.update("/maps/settings", "red".into(), created, None).await?;
+//! assert!(store.update("/maps/settings", "grey".into(), created, None).await.is_err()); // another was faster
+//!
+//! let old = store.get("/maps/settings", created).await?;
+//! assert_eq!(old.expect("it is retained").value.bytes(), "blue");
+//! assert_eq!(feed.next().await?.changes.len(), 2);
+//! # Ok(())
+//! # }
+//! ```
 
 mod backup;
 mod clock;
