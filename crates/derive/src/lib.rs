@@ -1,21 +1,9 @@
 //! `#[derive(Resource)]`: a custom kind from the struct of its spec.
 //!
-//! ```ignore
-//! use schemars::JsonSchema;
-//! use serde::{Deserialize, Serialize};
-//! use watchkeeper::prelude::*;
+//! It is part of `watchkeeper` (feature `derive`, on by default):
 //!
-//! #[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
-//! #[resource(group = "example.com", version = "v1", namespaced)]
-//! struct WebsiteSpec {
-//!     domain: String,
-//! }
-//!
-//! let home = Website::new("home", WebsiteSpec { domain: "example.com".into() });
-//! install_crds(&client, &[Website::crd()]).await?;
-//! ```
-//!
-//! The front page of `watchkeeper` has the same as a program that runs: this crate stands below it.
+// A test of `watchkeeper`: this crate stands below everything that the program needs.
+#![cfg_attr(not(doctest), doc = include_str!("example.md"))]
 //!
 //! The derived code is only glue: names, and calls into `watchkeeper-custom`, which makes schemas and (de)serializes
 //! objects. The attributes are documented there.

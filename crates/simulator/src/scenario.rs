@@ -349,6 +349,24 @@ mod tests {
     }
 
     #[test]
+    fn the_scenario_of_the_page_is_read() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scale.md");
+        let Ok(page) = std::fs::read_to_string(page) else {
+            // A published crate comes without the pages.
+            return;
+        };
+        let block = page
+            .split("```yaml\n")
+            .nth(1)
+            .and_then(|rest| rest.split("```").next());
+        let scenario = Script::read(block.unwrap().as_bytes()).unwrap().scenario;
+        assert_eq!(
+            scenario.node(&node("n", "simulated-a"), seconds(60)),
+            NodeState::Down
+        );
+    }
+
+    #[test]
     fn a_zone_is_out_for_its_time() {
         let outage = scenario("- {at: 1m, for: 30s, zoneOutage: {zone: a}}");
         let states = [59, 60, 89, 90].map(|at| outage.node(&node("n", "a"), seconds(at)));

@@ -82,7 +82,9 @@ pub use watchkeeper_simulator as simulator;
 pub use watchkeeper_testing as testing;
 pub use watchkeeper_wire as wire;
 
-#[doc = include_str!("coming_from_kube.md")]
+// Its programs need kube; they are tests of the benchmarks' crate, which has it.
+#[cfg_attr(not(doctest), doc = include_str!("coming_from_kube.md"))]
+#[cfg_attr(doctest, doc = "Coming from kube-rs.")]
 pub mod coming_from_kube {}
 
 /// The imports of most programs: `use watchkeeper::prelude::*;`.
@@ -104,7 +106,7 @@ pub mod prelude {
     pub use watchkeeper_wire::Object;
 }
 
-/// Runs the programs of the README and of the pages in `docs` as tests.
+/// Runs the programs of the README, of the pages in `docs`, and of a crate below this one, as tests.
 #[cfg(doctest)]
 mod pages {
     #[cfg(feature = "manager")]
@@ -134,4 +136,6 @@ mod pages {
     struct Scale;
     #[doc = include_str!("../../../docs/record-and-replay.md")]
     struct RecordAndReplay;
+    #[doc = include_str!("../../derive/src/example.md")]
+    struct Derive;
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::process::{PROGRAM, Running};
+use watchkeeper_wire::yaml::Mode;
 
 /// A directory with a kubeconfig, in which commands run.
 struct Desk(tempfile::TempDir);
@@ -129,10 +130,8 @@ fn a_running_server_is_backed_up_and_another_goes_on_from_it() {
     stop(second);
 }
 
-#[test]
-fn secrets_are_encrypted_as_a_file_says() {
-    let desk = Desk::new();
-    let configuration = "apiVersion: apiserver.config.k8s.io/v1
+/// The encryption configuration of docs/operations.md, with a key.
+const ENCRYPTION: &str = "apiVersion: apiserver.config.k8s.io/v1
 kind: EncryptionConfiguration
 resources:
 - resources: [secrets]
@@ -140,7 +139,31 @@ resources:
   - aesgcm: {keys: [{name: key1, secret: MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=}]}
   - identity: {}
 ";
-    fs::write(desk.path().join("encryption.yaml"), configuration).unwrap();
+
+#[test]
+fn the_page_has_the_encryption_configuration_that_is_tested() {
+    let Ok(page) = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md"))
+    else {
+        // A published crate comes without the pages.
+        return;
+    };
+    let start = page.find("    apiVersion: apiserver.config.k8s.io").unwrap();
+    let block: Vec<_> = page[start..]
+        .lines()
+        .map_while(|line| line.strip_prefix("    "))
+        .collect();
+    let key = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+    let block = block.join("\n").replace("<16, 24 or 32 bytes, base64>", key);
+    let read = |text: &str| {
+        watchkeeper_wire::yaml::from_slice::<serde_json::Value>(text.as_bytes(), Mode::Strict).unwrap()
+    };
+    assert_eq!(read(&block), read(ENCRYPTION));
+}
+
+#[test]
+fn secrets_are_encrypted_as_a_file_says() {
+    let desk = Desk::new();
+    fs::write(desk.path().join("encryption.yaml"), ENCRYPTION).unwrap();
     let server = desk.up("--data-dir data --encryption-provider-config encryption.yaml");
     let secret = "{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {x: canary-in-the-store}}";
     fs::write(desk.path().join("secret.yaml"), secret).unwrap();
@@ -152,7 +175,7 @@ resources:
     desk.ok("verify data");
     fs::write(
         desk.path().join("encryption.yaml"),
-        configuration.replace("aesgcm", "aescbc"),
+        ENCRYPTION.replace("aesgcm", "aescbc"),
     )
     .unwrap();
     let said =

@@ -2,4 +2,5 @@
 
 mod custom_kind;
 mod examples;
+mod names;
 mod typed_codec;
