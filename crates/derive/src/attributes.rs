@@ -12,6 +12,9 @@ use syn::{
 /// The types that a printer column can have.
 const COLUMN_TYPES: [&str; 5] = ["integer", "number", "string", "boolean", "date"];
 
+/// The length of a DNS label.
+const MAX_LABEL: usize = 63;
+
 /// The attributes of one struct.
 #[derive(Default)]
 pub(crate) struct Attributes {
@@ -194,6 +197,12 @@ impl Rule {
                 return Err(Error::new_spanned(&pair.path, expected));
             }
         };
+        if slot.is_some() {
+            return Err(Error::new_spanned(
+                &pair.path,
+                format!("`{word}` is stated twice"),
+            ));
+        }
         let value = &pair.value;
         *slot = Some(syn::parse2(quote::quote!(#value))?);
         Ok(())
@@ -242,7 +251,7 @@ fn require<T>(value: Option<&T>, span: Span, problem: &str) -> Result<()> {
 
 fn group(text: &LitStr) -> Result<()> {
     let group = text.value();
-    match group.contains('.') && group.split('.').all(is_label) {
+    match group.contains('.') && group.split('.').all(is_part_of_domain) {
         true => Ok(()),
         false => Err(Error::new_spanned(
             text,
@@ -251,19 +260,22 @@ fn group(text: &LitStr) -> Result<()> {
     }
 }
 
+/// A DNS label as in RFC 1035, which servers require of every name of a kind.
 fn label(text: &LitStr) -> Result<()> {
-    match is_label(&text.value()) {
+    let name = text.value();
+    match is_part_of_domain(&name) && name.starts_with(|c: char| c.is_ascii_lowercase()) {
         true => Ok(()),
         false => Err(Error::new_spanned(
             text,
-            "expected lower case letters, digits and `-`",
+            "expected at most 63 lower case letters, digits and `-`, with a letter first: `v1`",
         )),
     }
 }
 
-fn is_label(text: &str) -> bool {
+fn is_part_of_domain(text: &str) -> bool {
     let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    !text.is_empty() && text.chars().all(is_allowed) && !text.starts_with('-') && !text.ends_with('-')
+    let has_length = (1..=MAX_LABEL).contains(&text.len());
+    has_length && text.chars().all(is_allowed) && !text.starts_with('-') && !text.ends_with('-')
 }
 
 fn path(text: &LitStr) -> Result<()> {

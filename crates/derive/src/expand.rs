@@ -2,7 +2,7 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
-use syn::{Attribute, Data, DeriveInput, Error, Expr, Field, Ident, Lit, LitStr, Meta, Result, parse_quote};
+use syn::{Attribute, Data, DeriveInput, Error, Expr, Fields, Ident, Lit, LitStr, Meta, Result, parse_quote};
 
 use crate::attributes::{Attributes, Column, Rule, Scale};
 
@@ -29,15 +29,24 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     Ok(quote!(#object #serde #definition))
 }
 
-/// Refuses `#[resource]` on fields instead of ignoring it: schemars has attributes for fields.
+/// Refuses `#[resource]` on fields and variants instead of ignoring it: schemars has attributes for them.
 fn refuse_on_fields(data: &Data) -> Result<()> {
-    let fields: Vec<&Field> = match data {
-        Data::Struct(data) => data.fields.iter().collect(),
-        Data::Enum(data) => data.variants.iter().flat_map(|variant| &variant.fields).collect(),
+    let of_fields =
+        |fields: &Fields| -> Vec<Attribute> { fields.iter().flat_map(|field| field.attrs.clone()).collect() };
+    let attributes: Vec<Attribute> = match data {
+        Data::Struct(data) => of_fields(&data.fields),
+        Data::Enum(data) => {
+            let variants = data.variants.iter();
+            variants
+                .flat_map(|variant| [variant.attrs.clone(), of_fields(&variant.fields)].concat())
+                .collect()
+        }
         Data::Union(_) => Vec::new(),
     };
-    let mut attributes = fields.into_iter().flat_map(|field| &field.attrs);
-    match attributes.find(|attribute| attribute.path().is_ident("resource")) {
+    match attributes
+        .iter()
+        .find(|attribute| attribute.path().is_ident("resource"))
+    {
         None => Ok(()),
         Some(attribute) => Err(Error::new_spanned(
             attribute,

@@ -28,4 +28,8 @@ struct ScaleSpec {}
 #[resource(group = "example.com", version = "v1", rule("true", text = "no"))]
 struct RuleSpec {}
 
+#[derive(Resource)]
+#[resource(group = "example.com", version = "v1", rule("true", message = "a", message = "b"))]
+struct RuleTwiceSpec {}
+
 fn main() {}

@@ -25,4 +25,19 @@ struct FieldSpec {
     count: u32,
 }
 
+#[derive(Resource)]
+#[resource(group = "example.com", version = "v1")]
+enum VariantSpec {
+    #[resource(kind = "Other")]
+    One { count: u32 },
+}
+
+#[derive(Resource)]
+#[resource(group = "example.com", version = "1")]
+struct DigitSpec {}
+
+#[derive(Resource)]
+#[resource(group = "example.com", version = "v1", shortname = "WS")]
+struct ShortSpec {}
+
 fn main() {}
