@@ -27,7 +27,6 @@ pub struct Condition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The time `status` last changed.
-    #[schemars(with = "String", extend("format" = "date-time"))]
     pub last_transition_time: Time,
 }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use watchkeeper_client::install_crds;
 use watchkeeper_custom::{CustomResource, MergeError, Resource, merge_crds, plural};
+use watchkeeper_meta::Time;
 use watchkeeper_testing::TestCluster;
 
 use super::real;
@@ -219,6 +220,7 @@ struct Scalars {
     non_zero: std::num::NonZeroI32,
     #[schemars(extend("format" = "date-time"))]
     at: String,
+    since: Option<Time>,
     #[schemars(extend("format" = "duration"))]
     iso_duration: String,
 }
@@ -226,7 +228,7 @@ struct Scalars {
 #[test]
 fn numbers_and_texts_keep_their_limits() {
     check::<Scalars>(expect![[r#"
-        properties: {"at":{"format":"date-time","type":"string"},"bounded":{"exclusiveMinimum":true,"format":"int32","maximum":5,"minimum":0,"type":"integer"},"count":{"format":"int64","maximum":4294967295,"minimum":0,"type":"integer"},"iso_duration":{"type":"string"},"letter":{"maxLength":1,"minLength":1,"type":"string"},"name":{"maxLength":63,"minLength":1,"pattern":"^[a-z]+$","type":"string"},"non_zero":{"format":"int32","not":{"enum":[0]},"type":"integer"},"offset":{"format":"int64","type":"integer"},"port":{"format":"int32","maximum":65535,"minimum":0,"type":"integer"},"ratio":{"format":"double","type":"number"},"size":{"format":"int64","minimum":0,"type":"integer"},"small":{"description":"Of 8 bits.","format":"int32","maximum":255,"minimum":0,"type":"integer"}}
+        properties: {"at":{"format":"date-time","type":"string"},"bounded":{"exclusiveMinimum":true,"format":"int32","maximum":5,"minimum":0,"type":"integer"},"count":{"format":"int64","maximum":4294967295,"minimum":0,"type":"integer"},"iso_duration":{"type":"string"},"letter":{"maxLength":1,"minLength":1,"type":"string"},"name":{"maxLength":63,"minLength":1,"pattern":"^[a-z]+$","type":"string"},"non_zero":{"format":"int32","not":{"enum":[0]},"type":"integer"},"offset":{"format":"int64","type":"integer"},"port":{"format":"int32","maximum":65535,"minimum":0,"type":"integer"},"ratio":{"format":"double","type":"number"},"since":{"format":"date-time","nullable":true,"type":"string"},"size":{"format":"int64","minimum":0,"type":"integer"},"small":{"description":"Of 8 bits.","format":"int32","maximum":255,"minimum":0,"type":"integer"}}
         required: ["small","port","count","size","offset","ratio","letter","bounded","name","non_zero","at","iso_duration"]
         type: "object"
     "#]]);
