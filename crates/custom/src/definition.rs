@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use watchkeeper_client::{Identity, ResourceType};
 use watchkeeper_meta::{ObjectMeta, Resource, Scope};
 
+use crate::paths;
 use crate::structural::{SchemaError, structural};
 
 /// A kind made by `#[derive(Resource)]`.
@@ -20,6 +21,10 @@ pub trait CustomResource: ResourceType {
 }
 
 /// The metadata type of a derived kind.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the metadata of a kind",
+    note = "it is `ObjectMeta` of `watchkeeper::meta` or, with the feature `k8s-openapi`, that of `k8s-openapi`"
+)]
 pub trait Metadata {
     /// The metadata of an object with this name.
     fn named(name: String) -> Self;
@@ -160,6 +165,7 @@ impl Definition {
 
     fn version(&self) -> Result<Value, SchemaError> {
         let schema = self.schema()?;
+        self.check_paths(&schema)?;
         let columns: Vec<Value> = self
             .columns
             .iter()
@@ -184,6 +190,21 @@ impl Definition {
         }
         version["schema"] = json!({"openAPIV3Schema": schema});
         Ok(version)
+    }
+
+    /// Every path leads to a field.
+    fn check_paths(&self, schema: &Value) -> Result<(), SchemaError> {
+        let columns = self.columns.iter();
+        let columns = columns.map(|column| (format!("the column {:?}", column.name), column.path));
+        let selectable = self.selectable.iter();
+        let selectable = selectable.map(|path| ("`selectable`".to_owned(), *path));
+        let scale = self.scale.iter();
+        let scale = scale.flat_map(|scale| [scale.spec, scale.status, scale.selector]);
+        let scale = scale.map(|path| ("`scale`".to_owned(), path));
+        let rules = self.rules.iter();
+        let rules = rules.map(|rule| (format!("the rule {:?}", rule.rule), rule.field_path));
+        let mut paths = columns.chain(selectable).chain(scale).chain(rules);
+        paths.try_for_each(|(attribute, path)| paths::check(&attribute, path, schema))
     }
 
     fn subresources(&self) -> Value {

@@ -70,11 +70,14 @@
 //! | `BTreeSet`, `HashSet` | a list of type `set` |
 //! | `serde_json::Value`, `Map` | `x-kubernetes-preserve-unknown-fields` |
 //! | `u8` … `u64` | an integer with bounds; Kubernetes has no values above `i64::MAX` |
+//! | [`Time`](watchkeeper_meta::Time) | a text of format `date-time` |
+//! | the types of `k8s-openapi`, with its feature `schemars` | their own schema |
 //!
 //! In a structural schema each field has one type. Everything else is a [`SchemaError`] that names the field:
 //! recursive types, tuples of different types, variants of which some are text and some are objects (unit variants
 //! beside others, without a tag), fields that differ in type between variants, a flattened map beside named fields, a
-//! CEL rule on one variant, and `()`.
+//! CEL rule on one variant, and `()`. So is a path of a column, `scale`, `selectable` or `field_path` that leads to no
+//! field.
 
 #[doc(hidden)]
 pub mod form;
@@ -82,6 +85,7 @@ pub mod form;
 mod condition;
 mod definition;
 mod merge;
+mod paths;
 mod plural;
 mod structural;
 

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use watchkeeper_client::install_crds;
-use watchkeeper_custom::{CustomResource, MergeError, Resource, merge_crds, plural};
+use watchkeeper_custom::{CustomResource, Definition, MergeError, Resource, merge_crds, plural};
 use watchkeeper_meta::Time;
 use watchkeeper_testing::TestCluster;
 
@@ -19,10 +19,20 @@ fn check<T: JsonSchema>(expected: Expect) {
     expected.assert_eq(&shown::<T>());
 }
 
+/// A kind whose spec is this type, without attributes that refer to fields.
+fn of_spec<T: JsonSchema>() -> Definition {
+    Definition {
+        columns: &[],
+        selectable: &[],
+        rules: &[],
+        scale: None,
+        spec: |generator| generator.subschema_for::<T>(),
+        ..Site::definition()
+    }
+}
+
 fn shown<T: JsonSchema>() -> String {
-    let mut definition = Site::definition();
-    definition.spec = |generator| generator.subschema_for::<T>();
-    match definition.crd() {
+    match of_spec::<T>().crd() {
         Ok(crd) => {
             let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
             let members = schema.as_object().unwrap().iter();
@@ -503,16 +513,35 @@ fn types_without_a_structural_schema_are_rejected_with_the_field() {
     "#]].assert_eq(&refused.concat());
 }
 
+#[test]
+fn a_path_that_leads_to_no_field_is_rejected() {
+    let refused = |definition: Definition| definition.crd().unwrap_err().to_string();
+    let no_status = Definition {
+        status: None,
+        ..Site::definition()
+    };
+    assert_eq!(
+        refused(no_status),
+        "status: there is no such field, but `scale` refers to it"
+    );
+    let other_spec = Definition {
+        spec: of_spec::<Units>().spec,
+        ..Site::definition()
+    };
+    assert_eq!(
+        refused(other_spec),
+        "spec.domain: there is no such field, but the column \"Domain\" refers to it"
+    );
+}
+
 /// The definition of a kind whose spec is this type.
 fn definition<T: JsonSchema>(kind: &'static str) -> Value {
-    let mut definition = Site::definition();
-    definition.resource = watchkeeper_meta::Resource::cluster("example.com", "v1", kind, plural(kind));
-    definition.singular = kind.to_lowercase();
-    definition.short_names = &[];
-    definition.selectable = &[];
-    definition.rules = &[];
-    definition.scale = None;
-    definition.spec = |generator| generator.subschema_for::<T>();
+    let definition = Definition {
+        resource: watchkeeper_meta::Resource::cluster("example.com", "v1", kind, plural(kind)),
+        singular: kind.to_lowercase(),
+        short_names: &[],
+        ..of_spec::<T>()
+    };
     definition.crd().unwrap()
 }
 
