@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
-use expect_test::{Expect, expect};
+use expect_test::{Expect, expect, expect_file};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use watchkeeper_custom::{CustomResource, Definition, MergeError, Resource, merge
 use watchkeeper_meta::Time;
 use watchkeeper_testing::TestCluster;
 
-use super::real;
+use super::{real, server};
 
 /// Compares the schema of a type, one line per member of the root.
 fn check<T: JsonSchema>(expected: Expect) {
@@ -545,6 +545,8 @@ fn definition<T: JsonSchema>(kind: &'static str) -> Value {
     definition.crd().unwrap()
 }
 
+/// What is stored is recorded in `accepted.jsonl`: `.ci/apiextensions` has it accepted, unchanged, by the code of a real
+/// server. After a change, write the file with `UPDATE_EXPECT=1` and run that.
 #[tokio::test]
 async fn a_server_accepts_every_schema() {
     let cluster = TestCluster::start().await.unwrap();
@@ -560,13 +562,16 @@ async fn a_server_accepts_every_schema() {
         definition::<Exact>("Exact"),
         definition::<IntOrString>("IntOrString"),
         definition::<Flattened>("Flattened"),
+        server::Thing::crd(),
     ];
     let real = real::apiextensions();
+    let mut accepted = String::new();
     for crd in definitions {
         let installed = install_crds(cluster.client(), std::slice::from_ref(&crd)).await;
         installed.unwrap_or_else(|error| panic!("{error}: {}", error.source().unwrap()));
+        let ours = real::stored(cluster.client(), &crd).await;
+        accepted += &format!("{}\n", json!({"metadata": crd["metadata"], "spec": ours}));
         if let Some(real) = &real {
-            let ours = real::stored(cluster.client(), &crd).await;
             assert_eq!(
                 real::install(real, &crd).await,
                 ours,
@@ -574,6 +579,7 @@ async fn a_server_accepts_every_schema() {
             );
         }
     }
+    expect_file!["accepted.jsonl"].assert_eq(&accepted);
     cluster.stop().await;
 }
 

@@ -40,7 +40,7 @@ use super::real;
     derive(PartialEq),
     crate = watchkeeper_custom
 )]
-struct ThingSpec {
+pub(super) struct ThingSpec {
     #[schemars(length(min = 1, max = 20), regex(pattern = "^[a-z]*$"))]
     name: String,
     replicas: u32,
@@ -88,7 +88,7 @@ struct Settings {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-struct ThingStatus {
+pub(super) struct ThingStatus {
     replicas: u32,
     selector: String,
 }
