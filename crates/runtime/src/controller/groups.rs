@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -67,7 +68,11 @@ impl From<KeyGroups> for Groups {
 impl Groups {
     /// The group of a key, and the work if the group has capacity. Otherwise the work is deferred.
     pub(super) fn enter(&self, work: Work<ObjectKey>) -> (String, Option<Work<ObjectKey>>) {
-        let name = (self.rule.of)(work.key());
+        // A worker must not end with the user's function: keys without a group share one.
+        let name = catch_unwind(AssertUnwindSafe(|| (self.rule.of)(work.key()))).unwrap_or_else(|_| {
+            tracing::error!(key = %work.key(), "the grouping of keys has panicked");
+            String::new()
+        });
         let mut busy = self.busy.lock();
         let group = busy.entry(name.clone()).or_default();
         if group.running == self.rule.limit {

@@ -11,6 +11,7 @@ use watchkeeper_meta::{ListMeta, ResourceVersion};
 use watchkeeper_wire::ObjectOptions;
 
 use super::*;
+use crate::finalizer::FinalizerError;
 use crate::informer::InformerOptions;
 use crate::store::tests::object;
 use crate::watcher::{Config, Failure, Input, ListRequest, Opening, Source, WatchRequest};
@@ -642,6 +643,39 @@ async fn an_error_policy_chooses_the_delay_and_failures_are_counted() {
             .await
             .is_err()
     );
+}
+
+/// As errors of this library keep their sources.
+#[derive(Debug, thiserror::Error)]
+#[error("a step failed")]
+struct Boxed(#[source] Box<Failure>);
+
+#[test]
+fn an_error_is_found_behind_those_that_it_caused() {
+    let failure = || BoxError::from(Failure::NoEndBookmark);
+    let found = |error: BoxError| ReconcileError::Failed(error).find::<Failure>().is_some();
+    assert!(found(failure()));
+    assert!(found(FinalizerError::Apply(failure()).into()));
+    assert!(!found("another".into()));
+    assert!(found(Boxed(Box::new(Failure::NoEndBookmark)).into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_outlives_an_error_policy_and_a_grouping_that_panic() {
+    let (pods, changes) = fed(&[object("a/x@1")]);
+    let options = ControllerOptions {
+        error_policy: Some(Arc::new(|_| panic!("on purpose"))),
+        groups: Some(KeyGroups::new(1, |_| panic!("on purpose"))),
+        ..one_worker()
+    };
+    let act = |request: &Request| match request.attempts {
+        0 => failing(request),
+        _ => done(request),
+    };
+    let mut running = Running::start(DynamicController::new("test", pods, options), act);
+    assert_eq!(running.take(2).await, ["a/x 1 #0", "a/x 1 #1"], "it is retried");
+    changes.send(Input::Modified(object("a/x@6"))).unwrap();
+    assert_eq!(running.next().await, "a/x 6 #0");
 }
 
 /// The first reconcile never ends.

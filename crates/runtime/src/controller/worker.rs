@@ -1,7 +1,8 @@
 //! The workers of a controller: take a key, reconcile it, and act on the result.
 
 use std::any::Any;
-use std::panic::AssertUnwindSafe;
+use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +40,27 @@ pub enum ReconcileError {
     },
 }
 
+impl ReconcileError {
+    /// The first error of this type: the returned one, or one of its sources.
+    ///
+    /// An `anyhow::Error` hides the type of the error it was made from, but not of one it adds context to. Return it as
+    /// `error.reallocate_into_boxed_dyn_error_without_backtrace()` if the outermost type matters.
+    pub fn find<E: Error + 'static>(&self) -> Option<&E> {
+        let Self::Failed(error) = self else {
+            return None;
+        };
+        let mut next: Option<&(dyn Error + 'static)> = Some(&**error);
+        while let Some(error) = next {
+            let boxed = error.downcast_ref::<Box<E>>().map(|boxed| &**boxed);
+            if let Some(found) = error.downcast_ref().or(boxed) {
+                return Some(found);
+            }
+            next = error.source();
+        }
+        None
+    }
+}
+
 /// A failed reconcile, for [`ErrorPolicy`].
 #[derive(Debug)]
 pub struct FailedReconcile<'a> {
@@ -66,11 +88,12 @@ pub enum OnError {
 ///
 /// ```
 /// # use std::sync::Arc;
-/// use watchkeeper_runtime::controller::{ControllerOptions, OnError, ReconcileError};
+/// use watchkeeper_client::Error;
+/// use watchkeeper_runtime::controller::{ControllerOptions, OnError};
 ///
 /// let options = ControllerOptions {
-///     error_policy: Some(Arc::new(|failed| match failed.error {
-///         ReconcileError::Failed(error) if error.is::<std::num::ParseIntError>() => OnError::GiveUp,
+///     error_policy: Some(Arc::new(|failed| match failed.error.find::<Error>() {
+///         Some(error) if error.is_invalid() => OnError::GiveUp,
 ///         _ => OnError::Retry,
 ///     })),
 ///     ..Default::default()
@@ -162,10 +185,7 @@ impl Worker {
                     attempts,
                     error: &error,
                 };
-                let then = self
-                    .policy
-                    .as_ref()
-                    .map_or(OnError::Retry, |policy| policy(&failed));
+                let then = self.decide(&failed);
                 self.fail(work, &error, then);
                 Outcome::failed(&error, then)
             }
@@ -193,9 +213,19 @@ impl Worker {
         }
     }
 
+    fn decide(&self, failed: &FailedReconcile<'_>) -> OnError {
+        let Some(policy) = &self.policy else {
+            return OnError::Retry;
+        };
+        catch_unwind(AssertUnwindSafe(|| policy(failed))).unwrap_or_else(|_| {
+            tracing::error!(controller = &*self.name, key = %failed.key, "the error policy has panicked, retrying");
+            OnError::Retry
+        })
+    }
+
     fn fail(&self, work: Work<ObjectKey>, error: &ReconcileError, then: OnError) {
         let (controller, key) = (&*self.name, work.key().clone());
-        let shown: &dyn std::error::Error = error;
+        let shown: &dyn Error = error;
         let after = match then {
             OnError::Retry => work.retry(),
             OnError::RetryAfter(after) => work.retry_after(after),
