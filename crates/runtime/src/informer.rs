@@ -238,7 +238,7 @@ impl<K: View> Informer<K> {
         self.inner.sources.iter().any(|source| source.selects(object))
     }
 
-    /// The store.
+    /// The store. A clone of it does not keep the informer running: without an [`Informer`] it is no longer fed.
     pub fn store(&self) -> &Store<K> {
         &self.store
     }

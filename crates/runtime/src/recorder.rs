@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
-use watchkeeper_client::{Client, DynamicApi, Error};
+use watchkeeper_client::{Client, DynamicApi, Error, ResourceType};
 use watchkeeper_meta::{PatchKind, Resource, Time};
 use watchkeeper_wire::Object;
 
@@ -137,6 +137,22 @@ impl Recorder {
         self.record_at(object, "", note);
     }
 
+    /// Like [`record`](Self::record), about the object of a struct.
+    pub fn record_for<K: ResourceType>(&self, object: &K, note: Note) {
+        let (resource, identity) = (K::resource(), object.identity());
+        let kind = resource.group_version_kind();
+        let about = Reference {
+            host: self.host.clone(),
+            field_path: String::new(),
+            api_version: kind.api_version(),
+            kind: kind.kind.into_owned(),
+            namespace: identity.namespace,
+            name: identity.name,
+            uid: identity.uid,
+        };
+        self.send(about, note);
+    }
+
     /// Records a note about a part of an object, such as `spec.containers{web}`.
     pub fn record_at(&self, object: &Object, field_path: &str, note: Note) {
         let about = Reference {
@@ -148,6 +164,10 @@ impl Recorder {
             name: object.name().to_owned(),
             uid: object.uid().to_owned(),
         };
+        self.send(about, note);
+    }
+
+    fn send(&self, about: Reference, note: Note) {
         if self.notes.try_send((about, note)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }

@@ -4,7 +4,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use watchkeeper_meta::ObjectKey;
+use serde::{Deserialize, Serialize};
+use watchkeeper_client::ResourceType;
+use watchkeeper_meta::{ObjectKey, ObjectMeta, Resource};
 use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::controller::Action;
 use watchkeeper_runtime::finalizer::{FinalizerError, Phase, finalizer};
@@ -152,6 +154,38 @@ async fn recorded_notes_become_events_with_counts() {
         .map(|event| (event["message"].as_str(), event["count"].as_i64()))
         .collect();
     assert_eq!(told, [(Some("one"), Some(3)), (Some("two"), Some(1))]);
+}
+
+#[derive(Serialize, Deserialize)]
+struct Settings {
+    metadata: ObjectMeta,
+}
+
+impl ResourceType for Settings {
+    fn resource() -> Resource {
+        Resource::namespaced("", "v1", "ConfigMap", "configmaps")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_note_about_a_struct_names_its_object() {
+    use watchkeeper_runtime::recorder::{Note, Recorder};
+    let cluster = Cluster::start().await;
+    let object = cluster.create("a").await;
+    let settings: Settings = object.decode().expect("settings");
+    let (recorder, writer) = Recorder::start(&cluster.client, "tester", None);
+    recorder.record_for(&settings, Note::normal("Seen", "here"));
+    drop(recorder);
+    writer.finish().await;
+    let events = cluster.client.dynamic(crate::runtime::support::events());
+    let events = events.namespace("default").list().await.expect("a list");
+    let told = events.items.iter().filter_map(|event| event.to_value().ok());
+    let told: Vec<_> = told.filter(|event| event["reason"] == "Seen").collect();
+    let expected = serde_json::json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "name": "a", "uid": object.uid(),
+    });
+    let about: Vec<_> = told.iter().map(|event| &event["involvedObject"]).collect();
+    assert_eq!(about, [&expected]);
 }
 
 #[tokio::test(start_paused = true)]
