@@ -49,6 +49,7 @@
 //! ```
 //!
 //! Guarantees:
+//! - Webhooks, probes and metrics are served, and CA bundles are written, before the first runnable starts.
 //! - A runnable that fails or panics ends the manager, and the error names it. One that ends without an error does not.
 //! - Runnables that need leadership start when the lease is held. If the lease is lost they are dropped at once, and the
 //!   manager ends with an error: a restarted process is a standby.

@@ -83,7 +83,31 @@ impl Manager {
         self
     }
 
-    /// The metrics, to add other sources: `registry().add(…)`.
+    /// The metrics, to add your own. Those of another library go through [`MetricsText::append`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::sync::atomic::{AtomicU64, Ordering};
+    /// # use watchkeeper_manager::Manager;
+    /// use watchkeeper_meta::{Collect, MetricKind, MetricsText};
+    ///
+    /// #[derive(Default)]
+    /// struct Backups(AtomicU64);
+    ///
+    /// impl Collect for Backups {
+    ///     fn collect(&self, text: &mut MetricsText) {
+    ///         text.family("database_backups_total", "Number of backups", MetricKind::Counter);
+    ///         text.sample("database_backups_total", &[], self.0.load(Ordering::Relaxed));
+    ///     }
+    /// }
+    ///
+    /// # fn example(manager: &Manager) {
+    /// let backups = Arc::new(Backups::default());
+    /// manager.registry().add(backups.clone());
+    /// # }
+    /// ```
+    ///
+    /// [`MetricsText::append`]: watchkeeper_meta::MetricsText::append
     pub fn registry(&self) -> &Metrics {
         &self.metrics
     }

@@ -104,6 +104,14 @@ impl MetricsText {
         self.write(name, "_count", labels, None, &count);
     }
 
+    /// Appends families that another metrics library has written in this format.
+    pub fn append(&mut self, text: &str) {
+        self.text.push_str(text);
+        if !text.is_empty() && !text.ends_with('\n') {
+            self.text.push('\n');
+        }
+    }
+
     /// The whole text.
     pub fn into_string(self) -> String {
         self.text
@@ -191,6 +199,16 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
+
+    #[test]
+    fn the_text_of_another_library_ends_with_a_line() {
+        let mut text = MetricsText::default();
+        for other in ["a 1", "", "b 2\n"] {
+            text.append(other);
+        }
+        text.sample("c", &[], 3);
+        assert_eq!(text.into_string(), "a 1\nb 2\nc 3\n");
+    }
 
     #[test]
     fn families_are_written_as_prometheus_reads_them() {

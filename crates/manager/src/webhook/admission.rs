@@ -9,6 +9,7 @@ use futures_util::FutureExt as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use watchkeeper_meta::error_chain;
 use watchkeeper_patch::json_patch;
 
 use super::{Route, mutation};
@@ -189,6 +190,13 @@ impl From<&str> for Denied {
     }
 }
 
+impl From<watchkeeper_client::Error> for Denied {
+    /// 500: a request of the handler failed.
+    fn from(error: watchkeeper_client::Error) -> Self {
+        Self::internal(error_chain(&error))
+    }
+}
+
 /// A review of either version.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -321,6 +329,8 @@ fn none<K>() -> Option<K> {
 
 #[cfg(test)]
 mod tests {
+    use watchkeeper_meta::Resource;
+
     use super::*;
 
     #[derive(Serialize, Deserialize)]
@@ -401,6 +411,29 @@ mod tests {
         let route = mutating(|site: Site, _| async move { Ok::<_, Denied>(site) });
         let answer = route(review(json!({"spec": {"replicas": 1}}))).await.unwrap();
         assert_eq!(answer["response"], json!({"uid": "u", "allowed": true}));
+    }
+
+    #[tokio::test]
+    async fn a_failed_request_of_a_handler_is_an_error_of_the_webhook() {
+        let cluster = watchkeeper_testing::TestCluster::start().await.unwrap();
+        let namespaces = Resource::cluster("", "v1", "Namespace", "namespaces");
+        let namespaces = cluster.client().dynamic(namespaces);
+        let route = validating(move |request: AdmissionRequest<Site>| {
+            let namespaces = namespaces.clone();
+            async move {
+                namespaces.get(&request.uid).await?;
+                Ok::<_, Denied>(())
+            }
+        });
+        let answer = route(review(json!({"spec": {"replicas": 1}}))).await.unwrap();
+        let status = &answer["response"]["status"];
+        assert_eq!(
+            (&status["code"], &status["reason"]),
+            (&json!(500), &json!("InternalError"))
+        );
+        let message = status["message"].as_str().unwrap();
+        assert!(message.contains("namespaces \"u\" not found"), "{message}");
+        cluster.stop().await;
     }
 
     #[tokio::test]

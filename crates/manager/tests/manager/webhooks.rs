@@ -440,6 +440,22 @@ async fn a_bundle_that_was_taken_away_is_put_back() {
     cluster.stop().await;
 }
 
+#[tokio::test]
+async fn bundles_are_written_before_anything_works() {
+    let cluster = TestCluster::start().await.unwrap();
+    let client = cluster.client();
+    let (listen, address) = socket();
+    let plain = configuration("ValidatingWebhookConfiguration", address, "/validate");
+    load(&cluster, &plain).await;
+    let webhooks = Webhooks::new(listen, Certificates::self_made("hooks", ["127.0.0.1"]))
+        .validating_configuration("websites");
+    let process = Process::start(Manager::new(client.clone()).webhooks(webhooks)).await;
+    let found = object(client, "websites").await.unwrap();
+    assert_ne!(text_at(&found, "/webhooks/0/clientConfig/caBundle"), "");
+    process.stop().await.unwrap();
+    cluster.stop().await;
+}
+
 fn configurations() -> watchkeeper_meta::Resource {
     let (kind, plural) = (
         "ValidatingWebhookConfiguration",
