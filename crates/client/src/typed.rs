@@ -55,6 +55,12 @@ pub use stream::TypedStream;
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not known as a Kubernetes kind",
+    label = "not a `ResourceType`",
+    note = "kinds of k8s-openapi need the feature `k8s-openapi`, those of kube the feature `kube`",
+    note = "a kind of your own is the struct that `#[derive(Resource)]` makes of its spec"
+)]
 pub trait ResourceType: DeserializeOwned + Serialize + Send + Sync + 'static {
     /// Group, version, kind, plural name and scope.
     fn resource() -> Resource;
