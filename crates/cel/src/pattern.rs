@@ -136,7 +136,8 @@ impl Translation<'_> {
             if c == '\\' && self.rest.next_if_eq(&'E').is_some() {
                 return;
             }
-            self.out.push_str(&regex_syntax::escape(c.encode_utf8(&mut [0; 4])));
+            self.out
+                .push_str(&regex_syntax::escape(c.encode_utf8(&mut [0; 4])));
         }
     }
 

@@ -80,7 +80,7 @@ async fn informers(client: Client, options: SubscribeOptions) -> Outcome {
     let store: &Store<Pod> = informer.store();
     store.synced().await?;
     drop(store.get(&ObjectKey::new("ns", "web")));
-    store.add_index("domain", |site: &Pod| {
+    store.add_index("domain", |site: &Arc<Pod>| {
         vec![site.metadata.name.clone().unwrap_or_default()]
     })?;
     drop(store.by_index("domain", "a.example")?);
@@ -102,7 +102,7 @@ async fn reconcile(object: Arc<Website>, context: Context<Website>) -> Result<Ac
         .force()
         .await?;
     let finalized = context.finalizer("example.com/site", async |phase| match phase {
-        Phase::Apply | Phase::Cleanup => Ok::<_, BoxError>(Action::Done),
+        Phase::Apply(_) | Phase::Cleanup(_) => Ok::<_, BoxError>(Action::Done),
     });
     finalized.await?;
     let handle: &ReconcileHandle = context.handle();
@@ -143,7 +143,11 @@ fn controllers(client: Client, factory: &Factory) -> Manager {
         .always("a", |_| async { Ok::<_, BoxError>(()) })
         .while_leading("b", |_| async { Ok::<_, BoxError>(()) });
     let recorder: Recorder = manager.recorder("database-operator");
-    recorder.record(&Object::default(), Note::normal("reason", "message"));
+    recorder.record_for(&Pod::default(), Note::normal("reason", "message"));
+    let told = move |context: Context<Website>| {
+        recorder.record(context.object(), Note::normal("reason", "message"));
+    };
+    drop(told);
     manager
         .controller(controller.reconcile(reconcile))
         .controller(other)
@@ -152,8 +156,8 @@ fn controllers(client: Client, factory: &Factory) -> Manager {
 async fn the_rest(cluster: &TestCluster) {
     cluster.run_until_idle().await;
     type Rest = (
-        Option<RetryWatcher<dyn watchkeeper::runtime::watcher::Source>>,
-        Option<Watcher<dyn watchkeeper::runtime::watcher::Source>>,
+        Option<RetryWatcher<dyn watchkeeper::runtime::watcher::Source<Object = Object>>>,
+        Option<Watcher<dyn watchkeeper::runtime::watcher::Source<Object = Object>>>,
         leader::LeaderOptions,
         webhook::Webhooks,
         wait::Condition,
