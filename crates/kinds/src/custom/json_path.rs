@@ -6,13 +6,18 @@
 //! ```
 //!
 //! A missing field is nothing. What client-go cannot evaluate makes the whole path lead to nothing: an item that a list
-//! does not have, an index of something that is no list, a comparison of different types.
+//! does not have, an index of something that is no list, a comparison of different types. So does a path that passes more
+//! than [`MAX_VALUES`], because descents behind each other find the same values again and again.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::iter::Peekable;
 use std::str::Chars;
 
 use serde_json::Value;
+
+/// The number of values that one evaluation of a path may pass.
+const MAX_VALUES: usize = 10_000;
 
 /// A path in an object.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,7 +120,8 @@ impl JsonPath {
 
     /// The values at the path.
     pub fn find<'v>(&self, object: &'v Value) -> Vec<&'v Value> {
-        self.evaluate(vec![object]).unwrap_or_default()
+        let budget = Budget(Cell::new(MAX_VALUES));
+        self.evaluate(vec![object], &budget).unwrap_or_default()
     }
 
     /// The first value at the path.
@@ -124,8 +130,10 @@ impl JsonPath {
     }
 
     /// The values at the path from several places; `None` if it cannot be evaluated.
-    fn evaluate<'v>(&self, from: Vec<&'v Value>) -> Option<Vec<&'v Value>> {
-        self.0.iter().try_fold(from, |found, step| step.take(found))
+    fn evaluate<'v>(&self, from: Vec<&'v Value>, budget: &Budget) -> Option<Vec<&'v Value>> {
+        self.0
+            .iter()
+            .try_fold(from, |found, step| step.take(found, budget))
     }
 
     /// Sets a value at a simple path, creating the objects on the way.
@@ -141,44 +149,70 @@ impl JsonPath {
     }
 }
 
+/// The number of values that may still be passed.
+struct Budget(Cell<usize>);
+
+impl Budget {
+    /// `None` if there are too few left. Nothing is left then.
+    fn spend(&self, values: usize) -> Option<()> {
+        let left = self.0.get().checked_sub(values);
+        self.0.set(left.unwrap_or_default());
+        left.map(drop)
+    }
+}
+
 impl Step {
-    fn take<'v>(&self, from: Vec<&'v Value>) -> Option<Vec<&'v Value>> {
+    fn take<'v>(&self, from: Vec<&'v Value>, budget: &Budget) -> Option<Vec<&'v Value>> {
+        let mut found = Vec::new();
         if let Self::Union(paths) = self {
-            let each = paths.iter().map(|path| path.evaluate(from.clone()));
-            return each.collect::<Option<Vec<_>>>().map(|found| found.concat());
+            for path in paths {
+                budget.spend(from.len())?;
+                found.extend(path.evaluate(from.clone(), budget)?);
+            }
+            return Some(found);
         }
-        let from = from.into_iter().filter(|value| !value.is_null());
-        let found: Option<Vec<Vec<&Value>>> = from.map(|value| self.take_one(value)).collect();
-        found.map(|found| found.concat())
+        for value in from.into_iter().filter(|value| !value.is_null()) {
+            budget.spend(1)?;
+            self.take_one(value, &mut found, budget)?;
+        }
+        Some(found)
     }
 
-    fn take_one<'v>(&self, value: &'v Value) -> Option<Vec<&'v Value>> {
+    fn take_one<'v>(&self, value: &'v Value, found: &mut Vec<&'v Value>, budget: &Budget) -> Option<()> {
         match (self, value) {
-            (Self::Field(name), value) => Some(value.get(name).into_iter().collect()),
-            (Self::All, Value::Array(items)) => Some(items.iter().collect()),
-            (Self::All, Value::Object(members)) => Some(members.values().collect()),
-            (Self::Items(slice), Value::Array(items)) => slice.of(items),
-            (Self::Where(condition), Value::Array(items)) => condition.filter(items),
-            (Self::Items(_) | Self::Where(_), _) => None,
-            (Self::Deep, value) => {
-                let mut found = Vec::new();
-                descend(value, &mut found);
-                Some(found)
+            (Self::Field(name), value) => found.extend(value.get(name)),
+            (Self::All, Value::Array(items)) => found.extend(items),
+            (Self::All, Value::Object(members)) => found.extend(members.values()),
+            (Self::Items(slice), Value::Array(items)) => found.extend(slice.of(items)?),
+            (Self::Where(condition), Value::Array(items)) => {
+                for item in items {
+                    found.extend(condition.holds(item, budget)?.then_some(item));
+                }
             }
-            (Self::All | Self::Union(_), _) => Some(Vec::new()),
+            (Self::Items(_) | Self::Where(_), _) => return None,
+            (Self::Deep, value) => descend(value, found, budget)?,
+            (Self::All | Self::Union(_), _) => {}
         }
+        Some(())
     }
 }
 
 /// The depth was limited when the object was read.
-fn descend<'v>(value: &'v Value, found: &mut Vec<&'v Value>) {
-    let below: Vec<&Value> = match value {
-        Value::Array(items) => items.iter().collect(),
-        Value::Object(members) => members.values().collect(),
-        _ => return,
-    };
-    found.push(value);
-    below.into_iter().for_each(|value| descend(value, found));
+fn descend<'v>(value: &'v Value, found: &mut Vec<&'v Value>, budget: &Budget) -> Option<()> {
+    budget.spend(1)?;
+    match value {
+        Value::Array(items) => {
+            found.push(value);
+            items.iter().try_for_each(|below| descend(below, found, budget))
+        }
+        Value::Object(members) => {
+            found.push(value);
+            members
+                .values()
+                .try_for_each(|below| descend(below, found, budget))
+        }
+        _ => Some(()),
+    }
 }
 
 impl Slice {
@@ -227,24 +261,15 @@ impl Slice {
 }
 
 impl Condition {
-    fn filter<'v>(&self, items: &'v [Value]) -> Option<Vec<&'v Value>> {
-        let mut fit = Vec::new();
-        for item in items {
-            if self.holds(item)? {
-                fit.push(item);
-            }
-        }
-        Some(fit)
-    }
-
     /// `None` if the sides cannot be compared.
-    fn holds(&self, item: &Value) -> Option<bool> {
-        let left = self.left.evaluate(vec![item]);
+    fn holds(&self, item: &Value, budget: &Budget) -> Option<bool> {
+        budget.spend(1)?;
+        let left = self.left.evaluate(vec![item], budget);
         let Some((comparison, right)) = &self.comparison else {
             return Some(left.is_some_and(|left| !left.is_empty()));
         };
         let right = match right {
-            Operand::Path(path) => path.evaluate(vec![item])?,
+            Operand::Path(path) => path.evaluate(vec![item], budget)?,
             Operand::Literal(value) => vec![value],
         };
         match (&left?[..], &right[..]) {
@@ -479,6 +504,30 @@ mod tests {
         }
         let numbers = json!({"list": [{"n": 1.5}, {"n": 2}]});
         check(&numbers, ".list[?(@.n>1)].n", json!([]));
+    }
+
+    #[test]
+    fn a_path_that_passes_too_many_values_leads_to_nothing() {
+        let nested = (0..20).fold(json!([]), |inner, _| json!([inner]));
+        let object = json!({"list": [nested]});
+        assert_eq!(JsonPath::parse(".list..[*]").unwrap().find(&object).len(), 21);
+        for path in [
+            // Half of twenty levels can be chosen in 184,756 ways.
+            format!(".list{}", "..[*]".repeat(10)),
+            format!(".list[?(@{})]", "..*".repeat(10)),
+            format!(".list[{}0]", "0,".repeat(20_000)),
+        ] {
+            let path = JsonPath::parse(&path).unwrap();
+            let budget = Budget(Cell::new(MAX_VALUES));
+            assert!(
+                path.evaluate(vec![&object], &budget)
+                    .is_none_or(|found| found.is_empty())
+            );
+            assert_eq!(budget.0.get(), 0);
+        }
+        // Each place on the way counts, not the whole list again for each.
+        let long = json!({"list": vec![json!({"a": 1}); 4_000]});
+        assert_eq!(JsonPath::parse(".list[*].a").unwrap().find(&long).len(), 4_000);
     }
 
     #[test]

@@ -104,7 +104,11 @@ fn check_claims(pod: &Place<'_, '_>, statuses: &Place<'_, '_>, errors: &mut Erro
     for status in statuses.items() {
         let name = status.field("name");
         let claims = pod.value()["spec"]["resourceClaims"].as_array();
-        if !claims.into_iter().flatten().any(|claim| claim["name"] == name.text()) {
+        if !claims
+            .into_iter()
+            .flatten()
+            .any(|claim| claim["name"] == name.text())
+        {
             errors.push(name.invalid("must match the name of an entry in `spec.resourceClaims`"));
         }
         if !names.insert(name.text()) {
