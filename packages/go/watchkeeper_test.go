@@ -187,6 +187,36 @@ func TestSnapshotsArePutBack(t *testing.T) {
 	}
 }
 
+// Go's client asks for gzip, and its decoder looks for the next member of a stream before it hands over the last one's end.
+func TestEveryEventOfACompressedWatchComesAtOnce(t *testing.T) {
+	cluster := Start(t, Options{})
+	notes := notes{t, cluster}
+	url := cluster.URL + "/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=0&fieldSelector=metadata.name!%3Dkube-root-ca.crt"
+	request := must(http.NewRequest("GET", url, nil))(t)
+	request.Header.Set("Authorization", "Bearer "+cluster.Token)
+	response := must(cluster.wire.client.Do(request))(t)
+	defer response.Body.Close()
+	if !response.Uncompressed {
+		t.Fatal("the watch was not compressed")
+	}
+	events := json.NewDecoder(response.Body)
+	// Small events are stored, large ones are compressed.
+	for _, note := range []struct{ name, text string }{{"small", ""}, {"large", strings.Repeat("text ", 10000)}, {"last", ""}} {
+		object := map[string]any{"metadata": map[string]string{"name": note.name}, "data": map[string]string{"text": note.text}}
+		if code, text, err := notes.send("POST", "", object); err != nil || code != 201 {
+			t.Fatal(code, string(text), err)
+		}
+		stuck := time.AfterFunc(time.Minute, func() { response.Body.Close() })
+		var event struct {
+			Object struct{ Metadata struct{ Name string } }
+		}
+		if err := events.Decode(&event); err != nil || event.Object.Metadata.Name != note.name {
+			t.Fatal("not the event of ", note.name, event, err)
+		}
+		stuck.Stop()
+	}
+}
+
 func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 	_, err := Launch(t.TempDir(), Options{Args: []string{"--no-such-flag"}})
 	if err == nil || !strings.Contains(err.Error(), "--no-such-flag") {

@@ -311,25 +311,39 @@ fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {
 
 /// A piece of a stream as a gzip member, so that it can be decoded at once. As in kube-apiserver, the members of a
 /// stream follow each other.
+///
+/// Before its end, a member has the mark of a flush. Go's decoder hands over what it has at such a mark, but at the end
+/// of a member only when the next one begins.
 pub(crate) fn gzip_piece(bytes: Bytes) -> Bytes {
     match u16::try_from(bytes.len()) {
         Ok(length) if bytes.len() <= GZIP_PIECE_THRESHOLD_BYTES => stored_gzip(&bytes, length),
-        _ => gzip(&bytes).expect("memory takes every byte").into(),
+        _ => flushed_gzip(&bytes).expect("memory takes every byte").into(),
     }
+}
+
+fn flushed_gzip(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(GZIP_LEVEL));
+    encoder.write_all(bytes)?;
+    encoder.flush()?;
+    encoder.finish()
 }
 
 /// A gzip member with one block that is not compressed.
 fn stored_gzip(bytes: &[u8], length: u16) -> Bytes {
     const HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
-    const LAST_STORED_BLOCK: u8 = 1;
+    const STORED: u8 = 0;
+    const FLUSH: [u8; 5] = [0, 0, 0, 0xff, 0xff];
+    const LAST: [u8; 5] = [1, 0, 0, 0xff, 0xff];
     let mut checksum = Crc::new();
     checksum.update(bytes);
-    let mut member = Vec::with_capacity(bytes.len() + 23);
+    let mut member = Vec::with_capacity(bytes.len() + 33);
     member.extend_from_slice(&HEAD);
-    member.push(LAST_STORED_BLOCK);
+    member.push(STORED);
     member.extend_from_slice(&length.to_le_bytes());
     member.extend_from_slice(&(!length).to_le_bytes());
     member.extend_from_slice(bytes);
+    member.extend_from_slice(&FLUSH);
+    member.extend_from_slice(&LAST);
     member.extend_from_slice(&checksum.sum().to_le_bytes());
     member.extend_from_slice(&u32::from(length).to_le_bytes());
     member.into()
