@@ -10,7 +10,7 @@
 //!
 //! Objects are in numbered slots; the key order, the hash table of keys and the indexes refer to them by number. All
 //! of these are persistent trees or chunked arrays, copied on change: an update copies the path to one slot and
-//! nothing else. `cargo run --release --example store_reads` compares the store with a hash map behind a lock.
+//! nothing else. The program `store_reads` of `watchkeeper-bench-parts` compares it with a hash map behind a lock.
 //!
 //! A typed store returns structs: [`Store<K>`] is [`Store::typed`] of any store, and the store of an informer of that
 //! kind.

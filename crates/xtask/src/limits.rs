@@ -32,6 +32,7 @@ pub(crate) const LAYERS: &[&str] = &[
     "tests",
     "bench-codec",
     "bench-server",
+    "bench-parts",
     "bench",
     "xtask",
 ];

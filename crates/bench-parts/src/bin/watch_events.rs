@@ -1,6 +1,6 @@
 //! Watch events per second through watcher, store and one subscriber on one core, with and without cutting the
-//! objects out of JSON: `cargo run --release --example watch_events`. An argument sets the number of events, for
-//! counting instructions.
+//! objects out of JSON: `cargo run --release -p watchkeeper-bench-parts --bin watch_events`. An argument sets
+//! the number of events, for counting instructions.
 #![allow(clippy::print_stdout)]
 
 use std::sync::{Arc, OnceLock};

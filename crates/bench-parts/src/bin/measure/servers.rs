@@ -1,7 +1,7 @@
 //! One, two and three servers over an etcd with three members, all on this machine: writes, lists, events, and the lag
 //! between servers.
 
-#[path = "../../../storage/tests/support/etcd.rs"]
+#[path = "../../../../storage/tests/support/etcd.rs"]
 mod etcd;
 
 use std::collections::HashMap;

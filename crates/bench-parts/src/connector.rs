@@ -6,10 +6,11 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsConnector;
 
-use crate::Failure;
+/// What went wrong.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Trusts this authority; speaks `h2` or `http/1.1`. The client may have a certificate and its key. All in PEM.
-pub(crate) fn connector(
+pub fn connector(
     authority: &[u8],
     protocol: &str,
     identity: Option<(Vec<u8>, Vec<u8>)>,

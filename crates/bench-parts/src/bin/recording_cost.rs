@@ -1,5 +1,5 @@
-//! Measures the cost of writing a recording at 1,000 events a second: `cargo run --release -p watchkeeper-recording
-//! --example recording_cost`.
+//! Measures the cost of writing a recording at 1,000 events a second: `cargo run --release -p
+//! watchkeeper-bench-parts --bin recording_cost`.
 //!
 //! Events are status updates of pods of about 4 KB. They are created before the clock starts, so that the CPU time is
 //! the writer's own: deltas, compression, two flushes a second, and the disk.

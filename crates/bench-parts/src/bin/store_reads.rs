@@ -1,5 +1,5 @@
 //! Compares reads and writes of the store with a hash map behind a lock, idle and under a busy writer: `cargo run
-//! --release --example store_reads`.
+//! --release -p watchkeeper-bench-parts --bin store_reads`.
 #![allow(clippy::print_stdout)]
 
 use std::collections::HashMap;
@@ -9,7 +9,8 @@ use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use watchkeeper_meta::{ObjectKey, ResourceVersion};
-use watchkeeper_runtime::store;
+use watchkeeper_runtime::delta::Delta;
+use watchkeeper_runtime::store::{self, Writer};
 use watchkeeper_runtime::watcher::Event;
 use watchkeeper_wire::{Object, ObjectOptions};
 
@@ -35,6 +36,18 @@ fn time(what: &str, times: usize, mut work: impl FnMut(usize)) {
     );
 }
 
+/// The time of a complete list.
+fn list(writer: &mut Writer, objects: &[Object], deltas: &mut Vec<Delta>) -> Duration {
+    let start = Instant::now();
+    writer.apply(0, Event::Init, deltas);
+    for object in objects {
+        writer.apply(0, Event::InitApply(object.clone()), deltas);
+    }
+    writer.apply(0, Event::InitDone(ResourceVersion::new("30000")), deltas);
+    writer.publish();
+    start.elapsed()
+}
+
 fn main() {
     let objects: Vec<Object> = (0..OBJECTS).map(|number| object(number, number + 1)).collect();
     let keys: Vec<ObjectKey> = objects.iter().map(Object::key).collect();
@@ -51,27 +64,13 @@ fn main() {
         })
         .expect("a new index");
     let mut deltas = Vec::new();
-    let start = Instant::now();
-    writer.apply(0, Event::Init, &mut deltas);
-    objects
-        .iter()
-        .for_each(|object| writer.apply(0, Event::InitApply(object.clone()), &mut deltas));
-    writer.apply(0, Event::InitDone(ResourceVersion::new("30000")), &mut deltas);
-    writer.publish();
-    println!("first list of {OBJECTS}: {:?}", start.elapsed());
-    deltas.clear();
-    let start = Instant::now();
-    writer.apply(0, Event::Init, &mut deltas);
-    objects
-        .iter()
-        .for_each(|object| writer.apply(0, Event::InitApply(object.clone()), &mut deltas));
-    writer.apply(0, Event::InitDone(ResourceVersion::new("30000")), &mut deltas);
-    writer.publish();
     println!(
-        "relist without changes: {:?}, {} deltas",
-        start.elapsed(),
-        deltas.len()
+        "first list of {OBJECTS}: {:?}",
+        list(&mut writer, &objects, &mut deltas)
     );
+    deltas.clear();
+    let relist = list(&mut writer, &objects, &mut deltas);
+    println!("relist without changes: {relist:?}, {} deltas", deltas.len());
     println!(
         "arrays: {} kB",
         (reader.snapshot().memory_size() - objects.iter().map(Object::memory_size).sum::<usize>()) / 1024

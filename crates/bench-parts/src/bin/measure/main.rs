@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! cargo build --release -p watchkeeper-cli
-//! cargo run --release -p watchkeeper-server --example measure -- target/release/watchkeeper [OBJECTS]
-//! cargo run --release -p watchkeeper-server --example measure -- target/release/watchkeeper growth 1000,10000 1,100 [KUBECONFIG]
-//! cargo run --release -p watchkeeper-server --example measure -- target/release/watchkeeper nodes 10000 5000
-//! cargo run --release -p watchkeeper-server --example measure -- target/release/watchkeeper servers 10000
-//! cargo run --release -p watchkeeper-server --example measure -- against KUBECONFIG 1000,10000 1,100
+//! cargo run --release -p watchkeeper-bench-parts --bin measure -- target/release/watchkeeper [OBJECTS]
+//! cargo run --release -p watchkeeper-bench-parts --bin measure -- target/release/watchkeeper growth 1000,10000 1,100 [KUBECONFIG]
+//! cargo run --release -p watchkeeper-bench-parts --bin measure -- target/release/watchkeeper nodes 10000 5000
+//! cargo run --release -p watchkeeper-bench-parts --bin measure -- target/release/watchkeeper servers 10000
+//! cargo run --release -p watchkeeper-bench-parts --bin measure -- against KUBECONFIG 1000,10000 1,100
 //! ```
 //!
 //! The second form measures only how costs grow, with these numbers of pods and of watches; the third a simulated
@@ -23,7 +23,6 @@
 mod address;
 mod against;
 mod cases;
-mod connector;
 mod growth;
 mod load;
 mod nodes;
@@ -36,11 +35,10 @@ use std::path::PathBuf;
 
 use growth::Sizes;
 use program::Program;
+use watchkeeper_bench_parts::connector::Failure;
 
 /// The number of pods and of namespaces, as in the kube-apiserver measurements.
 const OBJECTS: usize = 30_000;
-
-type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {

@@ -4,9 +4,9 @@
 //! HTTP/2. The server runs on its own thread, so that a profiler can separate its work from the client's:
 //!
 //! ```text
-//! cargo build --release -p watchkeeper-server --example requests
-//! valgrind --tool=callgrind --separate-threads=yes target/release/examples/requests pod 300
-//! valgrind --tool=callgrind --separate-threads=yes target/release/examples/requests pod 300 application/json
+//! cargo build --release -p watchkeeper-bench-parts --bin requests
+//! valgrind --tool=callgrind --separate-threads=yes target/release/requests pod 300
+//! valgrind --tool=callgrind --separate-threads=yes target/release/requests pod 300 application/json
 //! ```
 //!
 //! The difference to a second run with fewer writes removes the cost of the start.
@@ -29,30 +29,24 @@ use tokio::net::TcpStream;
 use tokio::runtime;
 use tokio::sync::oneshot;
 use tokio_rustls::client::TlsStream;
+use watchkeeper_bench_parts::connector::{Failure, connector};
 use watchkeeper_registry::Registry;
 use watchkeeper_server::{Handle, Server};
 use watchkeeper_wire::protobuf::{Envelope, encode_message};
 use watchkeeper_wire::schema::Schema;
-
-#[path = "measure/connector.rs"]
-mod connector;
-
-use connector::connector;
 
 /// The allocator of the program.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Two containers, an owner, a status and the fields of two managers.
-const POD: &str = include_str!("../../bench-codec/src/pod.json");
+const POD: &str = include_str!("../../../bench-codec/src/pod.json");
 const NAMESPACE: &str = "bench";
 const NAME: &str = "written";
 const WRITES: usize = 2_000;
 /// Other objects of the kind, which are not written.
 const OTHERS: usize = 3_000;
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf,application/json";
-
-type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);

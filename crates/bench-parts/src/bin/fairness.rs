@@ -1,6 +1,6 @@
 //! Quiet clients beside a flood: how long their requests take, alone and then beside thousands of others.
 //!
-//! `cargo run --release -p watchkeeper-server --example fairness [GREEDY [SLOW [tcp]]]`
+//! `cargo run --release -p watchkeeper-bench-parts --bin fairness [GREEDY [SLOW [tcp]]]`
 //!
 //! Greedy clients list 500 objects in a loop. Slow ones ask for the same list, read a little of it and then nothing. There
 //! are 1,000 greedy ones and no slow ones unless told otherwise, each with a connection of its own. All of them are in this

@@ -2,8 +2,8 @@
 //! body to an in-memory store.
 //!
 //! ```text
-//! cargo run --release -p watchkeeper-registry --example writes
-//! cargo run --release -p watchkeeper-registry --example writes -- "merge patch" 200    # one case, 200 rounds, for a profiler
+//! cargo run --release -p watchkeeper-bench-parts --bin writes
+//! cargo run --release -p watchkeeper-bench-parts --bin writes -- "merge patch" 200    # one case, 200 rounds, for a profiler
 //! ```
 
 #![expect(clippy::print_stdout, reason = "a program that prints what it measured")]

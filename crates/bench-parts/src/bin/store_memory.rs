@@ -1,6 +1,6 @@
 //! Memory of a store: bytes per object as sent, with a field mask, and per index entry.
 //!
-//! `cargo run --release -p watchkeeper-runtime --example store_memory [OBJECTS]`: each line is a process of its own, so
+//! `cargo run --release -p watchkeeper-bench-parts --bin store_memory [OBJECTS]`: each line is a process of its own, so
 //! that resident memory is comparable.
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 

@@ -1,5 +1,5 @@
 //! The cost of a position on disk for a follower of 30,000 objects at 1,000 events a second, compared with one in
-//! memory: `cargo run --release -p watchkeeper-runtime --example position_cost`.
+//! memory: `cargo run --release -p watchkeeper-bench-parts --bin position_cost`.
 //!
 //! Objects are made in advance and come from memory, so that the CPU time is the follower's own.
 #![allow(clippy::print_stdout)]

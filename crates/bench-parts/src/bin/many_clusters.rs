@@ -1,6 +1,6 @@
 //! The cost of test clusters: starting and stopping one, keeping a thousand, and forking a full one.
 //!
-//! `cargo run --release -p watchkeeper-testing --example many_clusters`
+//! `cargo run --release -p watchkeeper-bench-parts --bin many_clusters`
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Add + take + done cycles of one thread per second: `cargo run --release --example queue_cycles`. An argument sets
+//! Add + take + done cycles of one thread per second: `cargo run --release -p watchkeeper-bench-parts --bin queue_cycles`. An argument sets
 //! the number of cycles, for counting instructions.
 #![allow(clippy::print_stdout)]
 

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use tokio_rustls::TlsConnector;
 
 use crate::Failure;
-use crate::connector::connector;
+use watchkeeper_bench_parts::connector::connector;
 
 /// A server and its credentials.
 pub(crate) struct Address {

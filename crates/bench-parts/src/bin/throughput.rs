@@ -2,8 +2,8 @@
 //! and the restart time.
 //!
 //! ```text
-//! cargo run --release -p watchkeeper-storage --example throughput [directory]
-//! cargo run --release -p watchkeeper-storage --features etcd --example throughput [directory] http://127.0.0.1:2379
+//! cargo run --release -p watchkeeper-bench-parts --bin throughput [directory]
+//! cargo run --release -p watchkeeper-bench-parts --features etcd --bin throughput [directory] http://127.0.0.1:2379
 //! ```
 //!
 //! Given the address of an etcd, which should be empty, it also measures creates through etcd.

@@ -1,6 +1,6 @@
 //! The cost of a reconcile that does nothing, with read-your-writes and without.
 //!
-//! `cargo run --release -p watchkeeper-runtime --example reconcile_cost`
+//! `cargo run --release -p watchkeeper-bench-parts --bin reconcile_cost`
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
 use std::convert::Infallible;

@@ -1,0 +1,3 @@
+//! What the measuring programs share.
+
+pub mod connector;
