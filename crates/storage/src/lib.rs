@@ -22,7 +22,7 @@
 //! store.update("/maps/settings", "red".into(), created, None).await?;
 //! assert!(store.update("/maps/settings", "grey".into(), created, None).await.is_err()); // another was faster
 //!
-//! let old = store.get("/maps/settings", created).await?;
+//! let old = store.get("/maps/settings", Some(created)).await?;
 //! assert_eq!(old.expect("it is retained").value.bytes(), "blue");
 //! assert_eq!(feed.next().await?.changes.len(), 2);
 //! # Ok(())
