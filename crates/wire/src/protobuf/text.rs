@@ -158,14 +158,25 @@ impl Writer<'_> {
         reader: &mut Reader<'_>,
     ) -> Result<(), ProtobufError> {
         match shape {
+            Shape::Struct(id) => self.message(context, *id, None, reader.message()?),
+            Shape::ListMessage(item) => self.items(context, item, 1, None, &mut reader.message()?),
+            Shape::FieldsV1 | Shape::RawExtension | Shape::Json => self.raw(context, reader.message()?),
+            Shape::SchemaOrBool(id) => self.schema_or_bool(context, *id, reader),
+            Shape::SchemaOrArray(id) => self.schema_or(context, *id, &Shape::Struct(*id), reader),
+            Shape::SchemaOrStrings(id) => self.schema_or(context, *id, &Shape::String(None), reader),
+            shape => self.leaf(shape, number, reader),
+        }
+    }
+
+    /// Writes a value without others in it. A function of its own keeps [`value`](Self::value) small on the stack.
+    fn leaf(&mut self, shape: &Shape, number: u32, reader: &mut Reader<'_>) -> Result<(), ProtobufError> {
+        match shape {
             Shape::String(_) => self.text(reader.text(number)?),
             Shape::Bool => self.boolean(reader.varint()? != 0),
             Shape::Int32 => self.number(i64::from(reader.varint()? as i32)),
             Shape::Int64 => self.number(reader.varint()? as i64),
             Shape::Float64 => self.float(f64::from_bits(reader.fixed64()?)),
             Shape::Bytes => self.base64(reader.bytes()?),
-            Shape::Struct(id) => self.message(context, *id, None, reader.message()?)?,
-            Shape::ListMessage(item) => self.items(context, item, 1, None, &mut reader.message()?)?,
             Shape::Time => match time::read(reader.message()?)? {
                 Some(time) => self.plain_text(TimeText::seconds(time).as_str()),
                 None => self.null(),
@@ -180,20 +191,28 @@ impl Writer<'_> {
                 IntOrString::Int(value) => self.number(i64::from(value)),
                 IntOrString::String(text) => self.text(text),
             },
-            Shape::FieldsV1 | Shape::RawExtension | Shape::Json => self.raw(context, reader.message()?)?,
-            Shape::SchemaOrBool(id) => match special::schema_or_bool(reader.message()?)? {
-                (_, Some(schema)) => self.message(context.deeper(reader)?, *id, None, schema)?,
-                (allows, None) => self.boolean(allows),
-            },
-            Shape::SchemaOrArray(id) => self.schema_or(context, *id, &Shape::Struct(*id), reader)?,
-            Shape::SchemaOrStrings(id) => self.schema_or(context, *id, &Shape::String(None), reader)?,
-            Shape::List(_) | Shape::Map(_) | Shape::Any => {
+            _ => {
                 return Err(reader.error(ProtobufErrorKind::Other(
                     "the field has no protobuf form".to_owned(),
                 )));
             }
         }
         Ok(())
+    }
+
+    fn schema_or_bool(
+        &mut self,
+        context: Context<'_>,
+        id: TypeId,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), ProtobufError> {
+        match special::schema_or_bool(reader.message()?)? {
+            (_, Some(schema)) => self.message(context.deeper(reader)?, id, None, schema),
+            (allows, None) => {
+                self.boolean(allows);
+                Ok(())
+            }
+        }
     }
 
     fn schema_or(
