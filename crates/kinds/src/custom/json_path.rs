@@ -7,7 +7,7 @@
 //!
 //! A missing field is nothing. What client-go cannot evaluate makes the whole path lead to nothing: an item that a list
 //! does not have, an index of something that is no list, a comparison of different types. So does a path that passes more
-//! than [`MAX_VALUES`], because descents behind each other find the same values again and again.
+//! than ten thousand values, because descents behind each other find the same values again and again.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
