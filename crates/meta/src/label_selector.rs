@@ -76,7 +76,15 @@ impl From<SelectorError> for Status {
 pub trait Labels {
     /// The value of one label.
     fn label(&self, key: &str) -> Option<&str>;
+
+    /// An index of the labels, if [`label`](Self::label) would search too many of them for a long selector.
+    fn index(&self) -> Option<HashMap<&str, &str>> {
+        None
+    }
 }
+
+/// More requirements are looked up in an index of the labels, if those are more as well.
+const MANY: usize = 64;
 
 impl LabelSelector {
     /// A selector of these requirements.
@@ -126,9 +134,12 @@ impl LabelSelector {
 
     /// True if an object with these labels is selected.
     pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
-        self.requirements
-            .iter()
-            .all(|requirement| requirement.matches(labels))
+        let index = (self.requirements.len() > MANY).then(|| labels.index()).flatten();
+        let mut requirements = self.requirements.iter();
+        match index {
+            Some(index) => requirements.all(|requirement| requirement.matches(&index)),
+            None => requirements.all(|requirement| requirement.matches(labels)),
+        }
     }
 
     /// The only value of the label that can be selected, if there is just one. Lets an index answer.
@@ -313,6 +324,17 @@ impl Labels for Header<'_> {
     fn label(&self, key: &str) -> Option<&str> {
         Header::label(self, key)
     }
+
+    fn index(&self) -> Option<HashMap<&str, &str>> {
+        index(self.labels.iter().map(|(key, value)| (&**key, &**value)))
+    }
+}
+
+/// The first value of each key; `None` if there are few.
+fn index<'l>(
+    labels: impl DoubleEndedIterator<Item = (&'l str, &'l str)> + ExactSizeIterator,
+) -> Option<HashMap<&'l str, &'l str>> {
+    (labels.len() > MANY).then(|| labels.rev().collect())
 }
 
 impl<K: AsRef<str>, V: AsRef<str>> Labels for [(K, V)] {
@@ -320,6 +342,16 @@ impl<K: AsRef<str>, V: AsRef<str>> Labels for [(K, V)] {
         self.iter()
             .find(|(k, _)| k.as_ref() == key)
             .map(|(_, value)| value.as_ref())
+    }
+
+    fn index(&self) -> Option<HashMap<&str, &str>> {
+        index(self.iter().map(|(key, value)| (key.as_ref(), value.as_ref())))
+    }
+}
+
+impl Labels for HashMap<&str, &str> {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.get(key).copied()
     }
 }
 
@@ -411,6 +443,32 @@ mod tests {
         assert!(selector.matches(&json!({"app": "web"})));
         assert!(!selector.matches(&Value::Null));
         assert!(selector.matches(&BTreeMap::from([("app".to_owned(), "web".to_owned())])));
+    }
+
+    #[test]
+    fn many_requirements_on_many_labels_are_looked_up_in_an_index() {
+        let labels: Vec<(String, String)> = (0..200)
+            .map(|number| (format!("k{}", number % 100), number.to_string()))
+            .collect();
+        let all: Vec<String> = (0..100).map(|number| format!("k{number}={number}")).collect();
+        let check = |selector: String, is_selected: bool| {
+            let selector: LabelSelector = selector.parse().unwrap();
+            assert!(selector.requirements.len() > MANY);
+            assert_eq!(selector.matches(labels.as_slice()), is_selected);
+            let header = Header {
+                labels: labels
+                    .iter()
+                    .map(|(key, value)| (key.into(), value.into()))
+                    .collect(),
+                ..Default::default()
+            };
+            assert_eq!(selector.matches(&header), is_selected);
+        };
+        // The first of several labels with one key counts, as without an index.
+        check(all.join(","), true);
+        check(format!("{},!gone", all.join(",")), true);
+        check(format!("{},gone", all.join(",")), false);
+        check(format!("{},!k1", all.join(",")), false);
     }
 
     #[test]

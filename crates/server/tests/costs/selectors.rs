@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::growth::{Call, Cluster, list};
+use crate::growth::{Call, Cluster, list, map};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -40,6 +40,28 @@ async fn selectors_in_queries() {
         .grows_in_proportion("fields", VALUES, |n| {
             let requirements = vec!["metadata.name!=v"; n / 2];
             Call::get(format!("{PODS}?fieldSelector={}", requirements.join(",")))
+        })
+        .await;
+}
+
+/// Each requirement is looked up among all labels.
+#[tokio::test]
+async fn requirements_on_many_labels() {
+    const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+    let mut cluster = Cluster::start().await;
+    cluster
+        .prepare(&Call::post(CONFIG_MAPS, json!({"metadata": {"name": "x"}})))
+        .await;
+    let labelled = |n: usize| {
+        let labels = map(n, |index| (format!("k{index}"), json!("")));
+        let patch = json!({"metadata": {"labels": labels}});
+        Call::patch(format!("{CONFIG_MAPS}/x"), "application/merge-patch+json", patch)
+    };
+    cluster
+        .grows_after("requirements on as many labels", VALUES, |n| {
+            let requirements: Vec<String> = (0..n).map(|index| format!("!x{index}")).collect();
+            let call = Call::get(format!("{CONFIG_MAPS}?labelSelector={}", requirements.join(",")));
+            (vec![labelled(n)], call)
         })
         .await;
 }
