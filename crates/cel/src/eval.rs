@@ -23,6 +23,15 @@ const MAP: u64 = 30;
 /// The cost of constructing a message, whatever its size.
 const MESSAGE: u64 = 40;
 
+/// A literal of this many items has no cost besides that of its kind.
+const FREE_ITEMS: usize = 20;
+/// The number of further items that cost as much as a name: literals among them cost nothing, but take memory.
+const ITEMS_PER_COST: usize = 2;
+/// A call that reads or returns this many bytes costs at least one, whatever its function counts.
+const READ_BYTES_PER_COST: u64 = 640;
+/// The same for bytes, which are decoded from text each time they are read.
+const DECODED_BYTES_PER_COST: u64 = 64;
+
 /// The result and the cost of an evaluation.
 #[derive(Debug)]
 pub struct Evaluation<'a> {
@@ -111,6 +120,14 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
+    /// Charges for a value that was decoded to be read.
+    fn decoded(&mut self, value: &Value<'a>) -> Result<(), EvalError> {
+        match value {
+            Value::Bytes(bytes) => self.charge(bytes.len() as u64 / DECODED_BYTES_PER_COST),
+            _ => Ok(()),
+        }
+    }
+
     fn type_name(&self, id: Id) -> Evaluated<'a> {
         match &self.checked.types[id as usize] {
             crate::types::Type::Type(of) => Ok(Value::Type((**of).clone())),
@@ -135,7 +152,11 @@ impl<'a> Evaluator<'a, '_> {
             other => (other, false),
         };
         let found = match &of {
-            Value::Map(map) => map.member(field).transpose()?,
+            Value::Map(map) => {
+                let found = map.member(field).transpose()?;
+                found.as_ref().map_or(Ok(()), |found| self.decoded(found))?;
+                found
+            }
             Value::Message(message) => message.member(field),
             Value::Optional(None) => None,
             _ if mode == Select::Test && was_optional => None,
@@ -188,8 +209,11 @@ impl<'a> Evaluator<'a, '_> {
         };
         let work = Work::within(self.budget - self.cost, pattern);
         let result = (function.call)(values, &work);
+        let given = result.as_ref().map_or(1, Value::size);
         let mut taken = [0; MAX_ARGUMENTS];
+        let mut read = result.as_ref().map_or(0, Value::bytes);
         for (size, value) in taken.iter_mut().zip(values) {
+            read = read.saturating_add(value.bytes());
             *size = match value {
                 Value::Map(_) if function.name == "@in" => 1,
                 value => value.size(),
@@ -197,15 +221,15 @@ impl<'a> Evaluator<'a, '_> {
         }
         let sizes = Sizes {
             taken: &taken[..values.len()],
-            given: result.as_ref().map_or(1, Value::size),
+            given,
         };
-        let cost = (function.cost)(&sizes);
+        let cost = (function.cost)(&sizes).max(read / READ_BYTES_PER_COST);
         self.charge(cost.saturating_add(work.cost()))?;
         result
     }
 
     fn list(&mut self, items: &'a [Item]) -> Evaluated<'a> {
-        self.charge(LIST)?;
+        self.charge(LIST + many(items.len()))?;
         let mut made = Vec::with_capacity(items.len());
         for item in items {
             let value = self.expr(item.value)?;
@@ -219,7 +243,7 @@ impl<'a> Evaluator<'a, '_> {
     }
 
     fn map(&mut self, entries: &'a [Entry]) -> Evaluated<'a> {
-        self.charge(MAP)?;
+        self.charge(MAP + many(entries.len()))?;
         let mut made = Vec::with_capacity(entries.len());
         for entry in entries {
             let (key, value) = (self.expr(entry.key)?, self.expr(entry.value)?);
@@ -287,6 +311,7 @@ impl<'a> Evaluator<'a, '_> {
             Value::List(list) => {
                 for (index, item) in list.iter().enumerate() {
                     let (index, item) = (Value::Int(index as i64), item?);
+                    self.decoded(&item)?;
                     if self.step(fold, &mut state, index, item.clone(), item)? {
                         break;
                     }
@@ -295,6 +320,7 @@ impl<'a> Evaluator<'a, '_> {
             Value::Map(map) => {
                 for entry in map.entries() {
                     let (key, value) = entry?;
+                    self.decoded(&value)?;
                     if self.step(fold, &mut state, key.clone(), value, key)? {
                         break;
                     }
@@ -391,6 +417,11 @@ impl<'a> Evaluator<'a, '_> {
             false => Ok(()),
         }
     }
+}
+
+/// The cost of a literal with many items.
+fn many(items: usize) -> u64 {
+    (items.saturating_sub(FREE_ITEMS) / ITEMS_PER_COST) as u64
 }
 
 /// The accumulator of a macro.

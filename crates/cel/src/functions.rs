@@ -72,8 +72,13 @@ impl<'p> Work<'p> {
         self.steps(1)
     }
 
+    /// Counts the items of a constructed list, which take more memory than their share of its cost.
+    pub(crate) fn made(&self, items: usize) -> Result<(), EvalError> {
+        self.steps(STEPS_PER_COST / 2 * items as u64)
+    }
+
     /// Counts several steps at once.
-    fn steps(&self, count: u64) -> Result<(), EvalError> {
+    pub(crate) fn steps(&self, count: u64) -> Result<(), EvalError> {
         self.done.set(self.done.get() + count);
         match self.done.get() > self.most {
             true => Err(EvalError::CostExceeded),

@@ -33,6 +33,9 @@ use crate::functions::time::{parse_duration, parse_timestamp};
 use crate::functions::url::Url;
 use crate::types::Type;
 
+/// The longest text of a time. Times are parsed each time they are read.
+const MAX_TIME_BYTES: usize = 256;
+
 /// A value.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -116,6 +119,10 @@ impl<'a> Value<'a> {
     }
 
     fn from_text(text: &'a str, shape: &Shape) -> Result<Self, EvalError> {
+        let is_time = matches!(shape, Shape::Timestamp | Shape::Date | Shape::Duration);
+        if is_time && text.len() > MAX_TIME_BYTES {
+            return Err(EvalError::failed("a time is too long"));
+        }
         Ok(match shape {
             Shape::Bytes => {
                 let bytes = STANDARD.decode(text);
@@ -210,6 +217,14 @@ impl<'a> Value<'a> {
                 IpAddr::V6(_) => 16,
             },
             _ => 1,
+        }
+    }
+
+    /// The bytes of a text.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::String(_) | Self::Bytes(_) => self.size(),
+            _ => 0,
         }
     }
 

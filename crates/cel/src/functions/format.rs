@@ -8,9 +8,17 @@ use crate::value::{List, Value};
 
 pub(super) const FUNCTIONS: &[Function] =
     &[
-        Function::new("format", &["string.(list(dyn)) -> string"], |v, _| {
+        Function::new("format", &["string.(list(dyn)) -> string"], |v, work| {
             match (&v[0], &v[1]) {
-                (Value::String(template), Value::List(list)) => format(template, list).map(Value::text),
+                (Value::String(template), Value::List(list)) => {
+                    let mut out = String::new();
+                    let written = format(template, list, &mut out);
+                    if !matches!(written, Ok(()) | Err(EvalError::CostExceeded)) {
+                        // The cost counts the result, and there is none.
+                        work.steps(out.len() as u64)?;
+                    }
+                    written.map(|()| Value::text(out))
+                }
                 _ => no_overload(),
             }
         })
@@ -18,8 +26,8 @@ pub(super) const FUNCTIONS: &[Function] =
         .growing(|n| n[0].saturating_add(n[1].saturating_mul(64))),
     ];
 
-fn format(template: &str, values: &List<'_>) -> Result<String, EvalError> {
-    let (mut out, mut taken) = (String::new(), 0);
+fn format(template: &str, values: &List<'_>, out: &mut String) -> Result<(), EvalError> {
+    let mut taken = 0;
     let mut rest = template;
     while let Some(at) = rest.find('%') {
         out.push_str(&rest[..at]);
@@ -43,7 +51,7 @@ fn format(template: &str, values: &List<'_>) -> Result<String, EvalError> {
         out.push_str(&text);
     }
     out.push_str(rest);
-    Ok(out)
+    Ok(())
 }
 
 fn precision(text: &str) -> Result<(Option<usize>, &str), EvalError> {

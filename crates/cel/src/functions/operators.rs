@@ -243,6 +243,7 @@ fn subtract<'a>(a: &Value<'a>, b: &Value<'a>) -> Evaluated<'a> {
 /// Lists whose items have an identity are merged: an item in both occurs once, as in the second.
 fn join_lists<'a>(a: &List<'a>, b: &List<'a>, work: &Work<'_>) -> Evaluated<'a> {
     must_fit(a.len() + b.len(), MAX_MADE_ITEMS)?;
+    work.made(a.len() + b.len())?;
     let (mut items, added) = (a.to_vec()?, b.to_vec()?);
     match a.identity() {
         Identity::Place => items.extend(added),

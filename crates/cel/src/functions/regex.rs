@@ -2,17 +2,20 @@
 
 use regex::Regex;
 
-use super::strings::text;
+use super::strings::{text, texts};
 use super::{Evaluated, Function, Sizes, Work, no_overload, tenth};
 use crate::error::EvalError;
 use crate::limits::MAX_REGEX_BYTES;
 use crate::pattern::{compile, compile_within};
 use crate::value::Value;
 
-/// A compiled pattern up to this size has no extra cost.
+/// A compiled pattern up to this size is small.
 const SMALL_REGEX_BYTES: usize = MAX_REGEX_BYTES / 32;
 
-/// The cost of compiling a larger pattern, which takes milliseconds.
+/// The cost of compiling any pattern, which takes some microseconds.
+const REGEX_STEPS: u64 = 1_000;
+
+/// The further cost of compiling a larger pattern, which takes milliseconds.
 const LARGE_REGEX_STEPS: u64 = 50_000;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -44,7 +47,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             };
             with(v, work, |pattern, text| {
                 let found = pattern.find_iter(text).take(most);
-                Ok(Value::list(found.map(|it| Value::text(it.as_str())).collect()))
+                texts(found.map(|it| it.as_str()), work)
             })
         },
     )
@@ -75,6 +78,7 @@ fn with<'a>(
 
 /// Compiles a pattern given as a value. A short pattern may compile to a large program, which is charged.
 fn compile_now(pattern: &str, work: &Work<'_>) -> Result<Regex, EvalError> {
+    work.steps(REGEX_STEPS)?;
     let built = compile_within(pattern, SMALL_REGEX_BYTES);
     if let Err(regex::Error::CompiledTooBig(_)) = built {
         work.steps(LARGE_REGEX_STEPS)?;

@@ -2,7 +2,7 @@
 
 use super::{Evaluated, Function, Sizes, Work, no_overload};
 use crate::error::EvalError;
-use crate::value::{Value, contains};
+use crate::value::{List, Value, contains};
 
 const PAIR: &[&str] = &["(list(A), list(A)) -> bool"];
 
@@ -39,6 +39,15 @@ fn product(sizes: &Sizes<'_>) -> u64 {
 
 fn compared<'a>(v: &[Value<'a>], work: &Work<'_>, holds: Relation<'a>) -> Evaluated<'a> {
     match (&v[0], &v[1]) {
+        // The other list may be long, and its size does not count beside none.
+        (Value::List(a), Value::List(b)) if a.len() == 0 || b.len() == 0 => {
+            let first = |list: &List<'a>| {
+                list.get(0)
+                    .transpose()
+                    .map(|item| item.into_iter().collect::<Vec<_>>())
+            };
+            Ok(Value::Bool(holds(&first(a)?, &first(b)?, work)?))
+        }
         (Value::List(a), Value::List(b)) => Ok(Value::Bool(holds(&a.to_vec()?, &b.to_vec()?, work)?)),
         _ => no_overload(),
     }

@@ -1,8 +1,8 @@
 //! Strings. Indexes count characters.
 
-use super::{Evaluated, Function, lists, must_fit, no_overload, tenth};
+use super::{Evaluated, Function, Work, lists, must_fit, no_overload, tenth};
 use crate::error::EvalError;
-use crate::limits::MAX_MADE_BYTES;
+use crate::limits::{MAX_MADE_BYTES, MAX_MADE_ITEMS};
 use crate::value::Value;
 
 const TEST: &[&str] = &["string.(string) -> bool"];
@@ -49,10 +49,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new(
         "join",
         &["list(string).() -> string", "list(string).(string) -> string"],
-        |v, _| {
+        |v, work| {
             let Value::List(list) = &v[0] else {
                 return no_overload();
             };
+            work.steps(list.len() as u64)?;
             let separator = v.get(1).map_or(Ok(""), text)?;
             let items = list.to_vec()?;
             let texts: Result<Vec<&str>, EvalError> = items.iter().map(text).collect();
@@ -98,7 +99,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             "string.(string) -> list(string)",
             "string.(string, int) -> list(string)",
         ],
-        |v, _| split(v),
+        split,
     )
     .costing(|n| tenth(n.of(0).saturating_mul(2)))
     .growing(|n| n[0]),
@@ -182,7 +183,7 @@ fn replace<'a>(v: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::text(whole.replacen(old, new, most)))
 }
 
-fn split<'a>(v: &[Value<'a>]) -> Evaluated<'a> {
+fn split<'a>(v: &[Value<'a>], work: &Work<'_>) -> Evaluated<'a> {
     let (whole, separator) = (text(&v[0])?, text(&v[1])?);
     let most = match v.get(2) {
         None => usize::MAX,
@@ -192,18 +193,28 @@ fn split<'a>(v: &[Value<'a>]) -> Evaluated<'a> {
     if most == 0 {
         return Ok(Value::list(Vec::new()));
     }
-    let parts: Vec<Value<'a>> = match separator {
+    match separator {
         "" => {
             let ends = whole.char_indices().map(|(at, c)| (at, at + c.len_utf8()));
             let parts = ends.enumerate().take(most).map(|(index, (start, end))| {
                 let end = if index + 1 == most { whole.len() } else { end };
-                Value::text(&whole[start..end])
+                &whole[start..end]
             });
-            parts.collect()
+            texts(parts, work)
         }
-        separator => whole.splitn(most, separator).map(Value::text).collect(),
-    };
-    Ok(Value::list(parts))
+        separator => texts(whole.splitn(most, separator), work),
+    }
+}
+
+/// A list of parts of a text.
+pub(super) fn texts<'a, 't>(parts: impl Iterator<Item = &'t str>, work: &Work<'_>) -> Evaluated<'a> {
+    let mut made = Vec::new();
+    for part in parts {
+        work.made(1)?;
+        must_fit(made.len() + 1, MAX_MADE_ITEMS)?;
+        made.push(Value::text(part));
+    }
+    Ok(Value::list(made))
 }
 
 fn substring<'a>(v: &[Value<'a>]) -> Evaluated<'a> {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use percent_encoding::percent_decode_str;
 
 use super::strings::text;
-use super::{Evaluated, Function, tenth};
+use super::{Evaluated, Function, Work, tenth};
 use crate::error::EvalError;
 use crate::value::{Map, Opaque, Value};
 
@@ -28,18 +28,18 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(Value::Bool(Url::read(text(&v[0])?).is_ok()))
     })
     .reading(),
-    Function::new("getScheme", PART, |v, _| part(v, |url| url.scheme.clone())),
-    Function::new("getHost", PART, |v, _| part(v, |url| url.host.clone())),
-    Function::new("getHostname", PART, |v, _| {
-        part(v, |url| url.hostname().to_owned())
-    }),
-    Function::new("getPort", PART, |v, _| part(v, |url| url.port().to_owned())),
-    Function::new("getEscapedPath", PART, |v, _| part(v, |url| url.path.clone())),
+    Function::new("getScheme", PART, |v, work| part(v, work, |url| &url.scheme)),
+    Function::new("getHost", PART, |v, work| part(v, work, |url| &url.host)),
+    Function::new("getHostname", PART, |v, work| part(v, work, Url::hostname)),
+    Function::new("getPort", PART, |v, work| part(v, work, Url::port)),
+    Function::new("getEscapedPath", PART, |v, work| part(v, work, |url| &url.path)),
     Function::new(
         "getQuery",
         &["kubernetes.URL.() -> map(string, list(string))"],
-        |v, _| {
-            let entries = of(&v[0])?.queries().into_iter().map(|(key, values)| {
+        |v, work| {
+            let url = of(&v[0])?;
+            work.made(url.query.as_ref().map_or(0, String::len))?;
+            let entries = url.queries().into_iter().map(|(key, values)| {
                 let values = values.into_iter().map(Value::text).collect();
                 (Value::text(key), Value::list(values))
             });
@@ -55,8 +55,11 @@ fn of<'v>(value: &'v Value<'_>) -> Result<&'v Url, EvalError> {
     }
 }
 
-fn part<'a>(v: &[Value<'a>], of_url: fn(&Url) -> String) -> Evaluated<'a> {
-    Ok(Value::text(of_url(of(&v[0])?)))
+/// A part of a URL: a new text, which is paid for.
+fn part<'a>(v: &[Value<'a>], work: &Work<'_>, of_url: fn(&Url) -> &str) -> Evaluated<'a> {
+    let part = of_url(of(&v[0])?);
+    work.steps(part.len() as u64)?;
+    Ok(Value::text(part))
 }
 
 /// A parsed URL.

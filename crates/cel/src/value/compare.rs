@@ -11,6 +11,8 @@ use crate::functions::Work;
 /// True if two values are equal. Every compared pair is charged: values can be much larger than they look.
 pub(crate) fn equal(a: &Value<'_>, b: &Value<'_>, work: &Work<'_>) -> Result<bool, EvalError> {
     work.step()?;
+    // A step takes as long as comparing so many bytes.
+    work.steps(a.bytes().min(b.bytes()) / 64)?;
     Ok(match (a, b) {
         (Value::List(a), Value::List(b)) => return lists_equal(a, b, work),
         (Value::Map(a), Value::Map(b)) => return maps_equal(a, b, work),

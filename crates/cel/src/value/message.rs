@@ -9,6 +9,7 @@ use serde_json::{Map as JsonMap, Number, Value as Json};
 
 use super::{List, Map, Value};
 use crate::functions::conversions::plain_text;
+use crate::limits::{MAX_ISSUES, MAX_MADE_BYTES};
 
 /// `Object.spec{replicas: 3}`: the given fields, and their type.
 #[derive(Clone, Debug)]
@@ -23,18 +24,38 @@ impl<'a> Message<'a> {
     }
 }
 
+/// The size that a patch may still have. Values that contain others several times are larger than they look.
+struct Room(u64);
+
+/// The size of a value without its text.
+const VALUE_BYTES: u64 = 10;
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(MAX_MADE_BYTES as u64)
+    }
+}
+
+impl Room {
+    fn take(&mut self, bytes: u64) -> Result<(), String> {
+        let left = self.0.checked_sub(VALUE_BYTES + bytes);
+        self.0 = left.ok_or("the patch is too large")?;
+        Ok(())
+    }
+}
+
 impl<'a> Value<'a> {
     /// The JSON of a value for a patch. A nested object must have the type of its path: `Object.spec.template` in
     /// `template` in `spec`.
     pub fn to_patch(&self) -> Result<Json, String> {
         if let Self::Message(message) = self {
             let mut misplaced = Vec::new();
-            check_names(self, message.name, &mut misplaced);
+            check_names(self, message.name, &mut misplaced, &mut Room::default());
             if !misplaced.is_empty() {
                 return Err(format!("type mismatch: {}", misplaced.join("\n")));
             }
         }
-        self.to_json()
+        self.to_json(&mut Room::default())
     }
 
     /// The value of a field of a message.
@@ -53,10 +74,11 @@ impl<'a> Value<'a> {
         }
     }
 
-    fn to_json(&self) -> Result<Json, String> {
+    fn to_json(&self, room: &mut Room) -> Result<Json, String> {
+        room.take(self.bytes())?;
         Ok(match self {
             Self::Null | Self::Optional(None) => Json::Null,
-            Self::Optional(Some(value)) => value.to_json()?,
+            Self::Optional(Some(value)) => value.to_json(room)?,
             Self::Bool(value) => Json::Bool(*value),
             Self::Int(value) => Json::from(*value),
             Self::Uint(value) => Json::from(*value),
@@ -71,11 +93,11 @@ impl<'a> Value<'a> {
             Self::Timestamp(_) | Self::Duration(_) => {
                 Json::String(plain_text(self).map_err(|error| error.to_string())?)
             }
-            Self::List(list) => list_json(list)?,
-            Self::Map(map) => map_json(map)?,
+            Self::List(list) => list_json(list, room)?,
+            Self::Map(map) => map_json(map, room)?,
             Self::Message(message) => {
                 let fields = message.fields.iter();
-                let fields = fields.map(|(name, value)| Ok(((*name).to_owned(), value.to_json()?)));
+                let fields = fields.map(|(name, value)| Ok(((*name).to_owned(), value.to_json(room)?)));
                 Json::Object(fields.collect::<Result<_, String>>()?)
             }
             Self::Type(_) | Self::Opaque(_) => {
@@ -86,13 +108,13 @@ impl<'a> Value<'a> {
     }
 }
 
-fn list_json(list: &List<'_>) -> Result<Json, String> {
+fn list_json(list: &List<'_>, room: &mut Room) -> Result<Json, String> {
     let items = list.iter();
-    let items = items.map(|item| item.map_err(|error| error.to_string())?.to_json());
+    let items = items.map(|item| item.map_err(|error| error.to_string())?.to_json(room));
     Ok(Json::Array(items.collect::<Result<_, String>>()?))
 }
 
-fn map_json(map: &Map<'_>) -> Result<Json, String> {
+fn map_json(map: &Map<'_>, room: &mut Room) -> Result<Json, String> {
     let mut made = JsonMap::new();
     for entry in map.entries() {
         let (key, value) = entry.map_err(|error| error.to_string())?;
@@ -101,13 +123,18 @@ fn map_json(map: &Map<'_>) -> Result<Json, String> {
             let key = key.map_err(|error| error.to_string())?;
             return Err(format!("map key {key:?} is of type {of}, not string"));
         };
-        made.insert(name.to_owned(), value.to_json()?);
+        room.take(key.bytes())?;
+        made.insert(name.to_owned(), value.to_json(room)?);
     }
     Ok(Json::Object(made))
 }
 
-/// Checks type names. Maps and lists have none; their content counts as being in their place.
-fn check_names(value: &Value<'_>, wanted: &str, misplaced: &mut Vec<String>) {
+/// Checks type names. Maps and lists have none; their content counts as being in their place. What is too large is found
+/// again, and refused, when it is written.
+fn check_names(value: &Value<'_>, wanted: &str, misplaced: &mut Vec<String>, room: &mut Room) {
+    if misplaced.len() == MAX_ISSUES || room.take(0).is_err() {
+        return;
+    }
     match value {
         Value::Message(message) => {
             if message.name != wanted {
@@ -117,17 +144,17 @@ fn check_names(value: &Value<'_>, wanted: &str, misplaced: &mut Vec<String>) {
                 ));
             }
             for (name, value) in message.fields.iter() {
-                check_names(value, &format!("{wanted}.{name}"), misplaced);
+                check_names(value, &format!("{wanted}.{name}"), misplaced, room);
             }
         }
         Value::List(List::Made(items)) => {
             for item in items.iter() {
-                check_names(item, wanted, misplaced);
+                check_names(item, wanted, misplaced, room);
             }
         }
         Value::Map(Map::Made(entries)) => {
             for (_, value) in entries.values() {
-                check_names(value, wanted, misplaced);
+                check_names(value, wanted, misplaced, room);
             }
         }
         _ => {}

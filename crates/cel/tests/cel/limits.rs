@@ -94,6 +94,62 @@ fn texts_that_grow_are_paid_for() {
     assert_eq!(error_of(&replaced), EvalError::CostExceeded);
 }
 
+/// The cost of one evaluation.
+fn cost_of(declared: Declared, object: &serde_json::Value, expression: &str) -> u64 {
+    let environment = Environment::new().declare("self", declared.clone());
+    let program = environment.compile(expression).expect("it compiles");
+    let value = Value::from_json(object, &declared).expect("it has its type");
+    program.evaluate(&[value], u64::MAX).cost
+}
+
+/// Otherwise a rule with such calls in a loop would take gigabytes, or minutes, within its budget.
+#[test]
+fn what_a_call_reads_and_makes_is_paid_for() {
+    let object = json!({
+        "many": vec![""; 100_000],
+        "text": "0".repeat(1_000_000),
+        "pattern": "a+",
+        "url": format!("https://a/{}?{}", "b".repeat(500_000), "c&".repeat(100_000)),
+    });
+    let numbers = vec!["0"; 10_000].join(",");
+    let entries: Vec<String> = (0..5_000).map(|index| format!("{index}:0")).collect();
+    for (expression, least) in [
+        (&*format!("[{numbers}]"), 4_000),
+        (&format!("{{{}}}", entries.join(",")), 2_000),
+        ("self.text.findAll('')", 500_000),
+        ("self.text.split('')", 500_000),
+        ("self.text.charAt(999999)", 1_500),
+        ("self.text.size()", 1_500),
+        ("int(self.text)", 1_500),
+        ("self.many.join()", 10_000),
+        ("self.many + self.many", 100_000),
+        ("[[self.text]] == [[self.text]]", 1_500),
+        ("url(self.url).getEscapedPath()", 115_000),
+        ("url(self.url).getQuery()", 165_000),
+        ("'0'.matches(self.pattern)", 100),
+        ("'%s%d'.format([self.text, 'no number']) == '' || true", 100_000),
+    ] {
+        let cost = cost_of(Declared::dynamic(), &object, expression);
+        assert!(cost >= least, "{expression:.50}: {cost}");
+    }
+    let bytes = Declared::plain(Shape::Map(Declared::plain(Shape::Bytes).into()));
+    let cost = cost_of(bytes, &json!({"a": "A".repeat(1_000_000)}), "self.a.size()");
+    assert!(cost >= 10_000, "{cost}");
+}
+
+#[test]
+fn a_patch_is_no_larger_than_it_may_be() {
+    let doubled = (0..40).fold("['a']".to_owned(), |inner, level| {
+        format!("{inner}.map(v{level}, [v{level}, v{level}])")
+    });
+    let environment = Environment::new();
+    for (expression, is_made) in [("[['a', 'b']]", true), (&doubled, false)] {
+        let program = environment.compile(expression).expect("it compiles");
+        let made = program.evaluate(&[], BUDGET).result.expect("it is cheap");
+        assert_eq!(made.to_patch().is_ok(), is_made);
+    }
+}
+
 /// A refused construction was work: repeating it uses up the budget.
 #[test]
 fn what_is_too_large_is_not_absorbed() {
