@@ -5,6 +5,8 @@ mod patterns;
 mod schema;
 mod versions;
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::{FinalizerRule, NameRule, dns1035_label, dns1123_subdomain};
 
@@ -100,12 +102,11 @@ fn warn_of_formats(definition: &Value, live: Option<&Value>, warnings: &Warnings
         }
         found.into_iter().map(str::to_owned).collect()
     };
-    let known = live.map(named).unwrap_or_default();
-    for format in named(definition)
-        .into_iter()
-        .filter(|format| !known.contains(format))
-    {
-        warnings.add(format!("unrecognized format {format:?}"));
+    let mut known: HashSet<String> = live.map(named).into_iter().flatten().collect();
+    for format in named(definition) {
+        if known.insert(format.clone()) {
+            warnings.add(format!("unrecognized format {format:?}"));
+        }
     }
 }
 

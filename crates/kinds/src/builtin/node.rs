@@ -179,15 +179,15 @@ fn check_ranges(ranges: &Place<'_, '_>, errors: &mut Errors) {
 fn check_change(change: &Change<'_>, errors: &mut Errors) {
     let (spec, old) = (change.new.field("spec"), change.live.field("spec"));
     let status = change.new.field("status");
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for address in status.field("addresses").items() {
-        if seen.contains(&address.value()) {
+        let of_address = ["type", "address"].map(|name| address.value()[name].as_str());
+        if !seen.insert(of_address) {
             let shown = go_structs::structure("NodeAddress", address.value());
             let mut error = FieldError::duplicate(&address.path(), Value::Null);
             error.value = BadValue::Printed(shown.into());
             errors.push(error);
         }
-        seen.push(address.value());
     }
     let ranges = spec.field("podCIDRs");
     if ranges.value() != old.field("podCIDRs").value() {

@@ -2,6 +2,8 @@
 
 mod claim_templates;
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::{NameRule, dns1123_label};
 use watchkeeper_meta::{FieldErrorKind, LabelSelector};
@@ -184,13 +186,14 @@ fn with_claims(spec: &Value) -> Value {
     if names.is_empty() {
         return template;
     }
+    let replaced: HashSet<&str> = names.iter().copied().collect();
     let volumes = template["spec"]["volumes"]
         .as_array()
         .cloned()
         .unwrap_or_default();
     let others = volumes.into_iter().filter(|volume| {
         let name = volume["name"].as_str();
-        name.is_none_or(|name| !names.contains(&name))
+        name.is_none_or(|name| !replaced.contains(name))
     });
     let of_claims = names
         .iter()

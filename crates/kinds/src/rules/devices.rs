@@ -183,13 +183,14 @@ pub(crate) fn check_binding_conditions(device: &Place<'_, '_>, found: &mut Found
         }
     }
     let errors = &mut found.errors;
+    let all_wanted: HashSet<&str> = wanted.texts().collect();
     for list in [&wanted, &unwanted] {
         let mut seen = HashSet::new();
         for condition in list.items() {
             if !seen.insert(condition.text()) {
                 errors.push(condition.duplicate());
             }
-            if std::ptr::eq(list, &unwanted) && wanted.texts().any(|other| other == condition.text()) {
+            if std::ptr::eq(list, &unwanted) && all_wanted.contains(condition.text()) {
                 let why = "bindingFailureConditions must not overlap with bindingConditions";
                 errors.push(condition.invalid(why));
             }

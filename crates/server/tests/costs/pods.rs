@@ -185,12 +185,12 @@ async fn lists_of_a_pod() {
         (
             "gates of readiness",
             "readinessGates",
-            |index| json!({"conditionType": format!("example.com/g{index}")}),
+            |index| json!({"conditionType": format!("a.b/g{index}")}),
         ),
         (
             "gates of scheduling",
             "schedulingGates",
-            |index| json!({"name": format!("example.com/g{index}")}),
+            |index| json!({"name": format!("a.b/g{index}")}),
         ),
         (
             "claims",
@@ -331,5 +331,144 @@ async fn changes_of_a_pod() {
                 Call::new(http::Method::PUT, path, changed),
             )
         })
+        .await;
+}
+
+/// Items that are compared with all others: nothing is allocated for it, so only the time of many shows it.
+const COMPARED: usize = 1_500;
+
+/// Conditions, which take more room with their managed fields.
+const CONDITIONS: usize = COMPARED / 2;
+
+/// The sizes that [`Cluster::takes_linear_time`] asks for.
+fn sizes(n: usize) -> [usize; 2] {
+    [n, 8 * n]
+}
+
+#[tokio::test]
+async fn items_compared_with_each_other() {
+    let mut cluster = Cluster::start().await;
+    let keys = |prefix: &str, n: usize| list(n, |index| json!(format!("{prefix}{index}")));
+    let variables = |n: usize| in_container("env", list(n, |index| json!({"name": format!("V{index}")})));
+    let constraints = |n: usize| {
+        let constraint = |index: usize| json!({"maxSkew": 1, "topologyKey": format!("k{index}"), "whenUnsatisfiable": "DoNotSchedule"});
+        in_spec("topologySpreadConstraints", list(n, constraint))
+    };
+    let label_keys = |n: usize| {
+        let term = json!({"topologyKey": "k", "labelSelector": {"matchLabels": {"a": "b"}},
+            "matchLabelKeys": keys("a", n), "mismatchLabelKeys": keys("b", n)});
+        let affinity = json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
+        in_spec("affinity", json!({"podAffinity": affinity}))
+    };
+    let hosts = |n: usize| {
+        let aliases = list(
+            n,
+            |index| json!({"ip": format!("10.0.{}.{}", index / 256, index % 256)}),
+        );
+        in_spec("hostAliases", aliases)
+    };
+    let claims = |n: usize| {
+        let claims = list(n, |index| json!({"metadata": {"name": format!("c{index}")}}));
+        let volumes = list(n, |index| json!({"name": format!("v{index}")}));
+        let spec = json!({"serviceName": "x", "volumeClaimTemplates": claims,
+            "template": {"spec": {"volumes": volumes}}});
+        let path = "/apis/apps/v1/namespaces/default/statefulsets";
+        Call::try_post(path, json!({"metadata": {"name": "x"}, "spec": spec}))
+    };
+    let cases: [(&str, &dyn Fn(usize) -> Call); 5] = [
+        ("variables", &variables),
+        ("constraints", &constraints),
+        ("label keys", &label_keys),
+        ("hosts", &hosts),
+        ("claims and volumes of a set", &claims),
+    ];
+    for (name, call) in cases {
+        cluster.takes_linear_time(name, COMPARED, call).await;
+    }
+}
+
+/// Creates pods of these sizes, each with one list in its spec.
+async fn with_pods(cluster: &mut Cluster, sizes: [usize; 2], prefix: &str, field: &str, item: Item) {
+    for n in sizes {
+        let mut spec = json!({"containers": [{"name": "c", "image": "i"}]});
+        spec[field] = list(n, item);
+        let pod = json!({"metadata": {"name": format!("{prefix}{n}")}, "spec": spec});
+        cluster.prepare(&Call::post(PODS, pod)).await;
+    }
+}
+
+const MERGE: &str = "application/merge-patch+json";
+
+#[tokio::test]
+async fn items_compared_with_those_before() {
+    let mut cluster = Cluster::start().await;
+    let cases: [(&str, Item); 2] = [
+        (
+            "tolerations",
+            |index| json!({"key": format!("k{index}"), "operator": "Exists"}),
+        ),
+        (
+            "schedulingGates",
+            |index| json!({"name": format!("a.b/g{index}")}),
+        ),
+    ];
+    for (field, item) in cases {
+        let prefix = field.to_lowercase();
+        with_pods(&mut cluster, sizes(COMPARED), &prefix, field, item).await;
+        let patch = |n: usize| {
+            let patch = json!({"spec": {"activeDeadlineSeconds": 100}});
+            Call::patch(format!("{PODS}/{prefix}{n}?dryRun=All"), MERGE, patch)
+        };
+        cluster.prepare(&patch(COMPARED)).await;
+        cluster.takes_linear_time(field, COMPARED, patch).await;
+    }
+}
+
+#[tokio::test]
+async fn statuses_compared_with_the_spec() {
+    let mut cluster = Cluster::start().await;
+    with_pods(
+        &mut cluster,
+        sizes(COMPARED),
+        "c",
+        "resourceClaims",
+        |index| json!({"name": format!("c{index}"), "resourceClaimName": "c"}),
+    )
+    .await;
+    let of_claims = |n: usize| {
+        let statuses = list(n, |index| json!({"name": format!("c{}", n - 1 - index)}));
+        let patch = json!({"status": {"resourceClaimStatuses": statuses}});
+        Call::patch(format!("{PODS}/c{n}/status?dryRun=All"), MERGE, patch)
+    };
+    cluster.prepare(&of_claims(COMPARED)).await;
+    cluster
+        .takes_linear_time("statuses of claims", COMPARED, of_claims)
+        .await;
+    with_pods(
+        &mut cluster,
+        sizes(CONDITIONS),
+        "g",
+        "readinessGates",
+        |index| json!({"conditionType": format!("g{index}")}),
+    )
+    .await;
+    for n in sizes(CONDITIONS) {
+        let conditions = list(
+            n,
+            |index| json!({"type": format!("g{}", n - 1 - index), "status": "True"}),
+        );
+        let patch = json!({"status": {"conditions": conditions}});
+        let path = format!("{PODS}/g{n}/status");
+        cluster.prepare(&Call::patch(path, MERGE, patch)).await;
+    }
+    let row = |n: usize| Call {
+        header: Some((
+            "accept",
+            "application/json;as=Table;v=v1;g=meta.k8s.io".to_owned(),
+        )),
+        ..Call::get(format!("{PODS}/g{n}"))
+    };
+    cluster
+        .takes_linear_time("gates and conditions of a row", CONDITIONS, row)
         .await;
 }

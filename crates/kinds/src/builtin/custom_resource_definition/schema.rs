@@ -410,6 +410,8 @@ fn check_keys(path: &FieldPath, schema: &Value, keys: &[&Value], errors: &mut Fi
         let why = "must not contain duplicate entries";
         errors.push(FieldError::invalid(&path.child(word), schema[word].clone(), why));
     }
+    let required = items["required"].as_array().into_iter().flatten();
+    let required: HashSet<&str> = required.filter_map(Value::as_str).collect();
     for key in keys.iter().filter_map(|key| key.as_str()) {
         let Some(field) = items["properties"].get(key) else {
             let word = "x-kubernetes-list-map-keys";
@@ -422,8 +424,7 @@ fn check_keys(path: &FieldPath, schema: &Value, keys: &[&Value], errors: &mut Fi
             let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
             errors.push(FieldError::invalid(&at.child("type"), field["type"].clone(), why));
         }
-        let mut required = items["required"].as_array().into_iter().flatten();
-        if field.get("default").is_none() && !required.any(|name| name == key) {
+        if field.get("default").is_none() && !required.contains(key) {
             let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required \
                        property";
             errors.push(FieldError::required(&at.child("default"), why));
@@ -468,11 +469,10 @@ fn check_default(path: &FieldPath, schema: &Value, level: Level, errors: &mut Fi
     }));
 }
 
-/// Collects the unrecognized formats of a schema, spelled as written.
+/// Collects the unrecognized formats of a schema, spelled as written, some of them repeatedly.
 pub(crate) fn unknown_formats<'s>(schema: &'s Value, found: &mut Vec<&'s str>) {
     if let Some(format) = schema["format"].as_str()
         && !FORMATS.contains(&&*format.replace('-', ""))
-        && !found.contains(&format)
     {
         found.push(format);
     }

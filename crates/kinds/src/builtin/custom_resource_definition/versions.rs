@@ -3,6 +3,8 @@
 //! Kubernetes moves parts that all versions share to the top level, and its errors name them there: the schema of a
 //! definition with one version is `spec.validation`, not `spec.versions[0].schema`.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use watchkeeper_cel::limits::MAX_SCHEMA_REGEX_BYTES;
 use watchkeeper_meta::validation::dns1035_label;
@@ -237,7 +239,7 @@ fn check_columns(path: &FieldPath, columns: &Value, errors: &mut Errors) {
 
 fn check_selectable(path: &FieldPath, version: &Value, errors: &mut Errors) {
     let schema = &version["schema"]["openAPIV3Schema"];
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, field) in version["selectableFields"]
         .as_array()
         .into_iter()
@@ -271,9 +273,8 @@ fn check_selectable(path: &FieldPath, version: &Value, errors: &mut Errors) {
         if !matches!(found["type"].as_str(), Some("string" | "boolean" | "integer")) {
             errors.push(FieldError::invalid(&at, text, NOT_PLAIN));
         }
-        match seen.contains(&text) {
-            true => errors.push(FieldError::duplicate(&at, text)),
-            false => seen.push(text),
+        if !seen.insert(text) {
+            errors.push(FieldError::duplicate(&at, text));
         }
     }
     if seen.len() > MAX_SELECTABLE {

@@ -1,5 +1,7 @@
 //! Validation of `/ephemeralcontainers`: containers can be added, and are immutable afterwards.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use crate::rules::place::{Errors, Place};
@@ -12,10 +14,15 @@ pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &m
         spec.field("ephemeralContainers"),
         old_spec.field("ephemeralContainers"),
     );
-    let find = |name: &Value| new.items().find(|container| container.value()["name"] == *name);
+    let name_of = |container: &Value| container["name"].as_str().unwrap_or_default().to_owned();
+    // The first of several with one name counts.
+    let mut found = HashMap::new();
+    for container in new.items() {
+        found.entry(name_of(container.value())).or_insert(container);
+    }
     for container in old.items() {
         let name = &container.value()["name"];
-        let (what, changes) = match find(name) {
+        let (what, changes) = match found.get(&name_of(container.value())) {
             None => ("removed", String::new()),
             Some(new) if new.value() != container.value() => {
                 let changes = unified_diff::of_structs("EphemeralContainer", container.value(), new.value());

@@ -1,5 +1,7 @@
 //! Validation of a pod's affinity and topology spread constraints.
 
+use std::collections::{HashMap, HashSet};
+
 use watchkeeper_meta::FieldError;
 use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
 
@@ -140,9 +142,9 @@ fn check_label_keys(term: &Place<'_, '_>, errors: &mut Errors) {
         }
         keys.items().for_each(|key| key.must_keep(qualified_name, errors));
     }
-    let mismatched: Vec<&str> = term.field("mismatchLabelKeys").texts().collect();
+    let mismatched: HashSet<&str> = term.field("mismatchLabelKeys").texts().collect();
     for key in term.field("matchLabelKeys").items() {
-        if mismatched.contains(&key.text()) {
+        if mismatched.contains(key.text()) {
             errors.push(key.invalid("exists in both matchLabelKeys and mismatchLabelKeys"));
         }
     }
@@ -155,6 +157,12 @@ pub(crate) fn check_spread(constraints: &Place<'_, '_>, errors: &mut Errors) {
         (text("topologyKey"), text("whenUnsatisfiable"))
     };
     let pairs: Vec<(String, String)> = constraints.items().map(|constraint| pair(&constraint)).collect();
+    // The last place of each.
+    let last: HashMap<_, usize> = pairs
+        .iter()
+        .enumerate()
+        .map(|(index, pair)| (pair, index))
+        .collect();
     for (index, constraint) in constraints.items().enumerate() {
         let skew = constraint.field("maxSkew");
         if skew.number() <= 0 {
@@ -168,7 +176,7 @@ pub(crate) fn check_spread(constraints: &Place<'_, '_>, errors: &mut Errors) {
             .field("whenUnsatisfiable")
             .is_one_of(UNSATISFIABLE, errors);
         let (topology, otherwise) = &pairs[index];
-        if pairs[index + 1..].contains(&pairs[index]) {
+        if last.get(&pairs[index]).is_some_and(|last| *last > index) {
             let path = constraint.path().child("{topologyKey, whenUnsatisfiable}");
             let shown = format!("{{{topology}, {otherwise}}}");
             errors.push(FieldError::duplicate(&path, shown));

@@ -23,12 +23,13 @@ pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &m
     }
     status.field("qosClass").must_stay(&old.field("qosClass"), errors);
     let restarts = live.value()["spec"]["restartPolicy"].as_str().unwrap_or_default();
+    let sidecars = sidecars(live);
     for (name, restarts) in [
         ("containerStatuses", restarts),
         ("initContainerStatuses", restarts),
         ("ephemeralContainerStatuses", "Never"),
     ] {
-        let is_sidecar = |container: &str| name == "initContainerStatuses" && restarts_alone(live, container);
+        let is_sidecar = |container: &str| name == "initContainerStatuses" && sidecars.contains(container);
         check_ends(
             &status.field(name),
             &old.field(name),
@@ -62,10 +63,16 @@ fn check_conditions(pod: &Place<'_, '_>, conditions: &Place<'_, '_>, errors: &mu
     }
 }
 
-fn restarts_alone(pod: &Place<'_, '_>, name: &str) -> bool {
+/// The names of init containers that always restart.
+fn sidecars<'v>(pod: &Place<'v, '_>) -> HashSet<&'v str> {
     let containers = pod.value()["spec"]["initContainers"].as_array();
-    let mut containers = containers.into_iter().flatten();
-    containers.any(|container| container["name"] == name && container["restartPolicy"] == "Always")
+    let restarting = containers
+        .into_iter()
+        .flatten()
+        .filter(|container| container["restartPolicy"] == "Always");
+    restarting
+        .filter_map(|container| container["name"].as_str())
+        .collect()
 }
 
 /// Checks that a container that terminated for good does not leave that state.
@@ -80,6 +87,8 @@ fn check_ends(
         return;
     }
     let has_ended = |status: &Value| status["state"]["terminated"].is_object();
+    let running = new.items().filter(|status| !has_ended(status.value()));
+    let running: HashSet<&str> = running.map(|status| status.field("name").text()).collect();
     for before in old.items() {
         let name = before.field("name").text();
         let failed = before.value()["state"]["terminated"]["exitCode"] != 0;
@@ -87,8 +96,7 @@ fn check_ends(
         if !has_ended(before.value()) || may_run {
             continue;
         }
-        let mut after = new.items().filter(|after| after.field("name").text() == name);
-        if after.any(|after| !has_ended(after.value())) {
+        if running.contains(name) {
             let state = before.path().child("state");
             errors.push(FieldError::forbidden(
                 &state,
@@ -101,14 +109,12 @@ fn check_ends(
 /// Checks that each status is of another claim of the pod.
 fn check_claims(pod: &Place<'_, '_>, statuses: &Place<'_, '_>, errors: &mut Errors) {
     let mut names = HashSet::new();
+    let claims = pod.value()["spec"]["resourceClaims"].as_array();
+    let claims = claims.into_iter().flatten();
+    let claims: HashSet<&str> = claims.filter_map(|claim| claim["name"].as_str()).collect();
     for status in statuses.items() {
         let name = status.field("name");
-        let claims = pod.value()["spec"]["resourceClaims"].as_array();
-        if !claims
-            .into_iter()
-            .flatten()
-            .any(|claim| claim["name"] == name.text())
-        {
+        if !claims.contains(name.text()) {
             errors.push(name.invalid("must match the name of an entry in `spec.resourceClaims`"));
         }
         if !names.insert(name.text()) {

@@ -1,5 +1,7 @@
 //! The cells of a pod's row.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use watchkeeper_meta::Time;
 
@@ -27,10 +29,10 @@ fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// True for an init container with `restartPolicy: Always`.
-fn is_sidecar(pod: &Value, name: &str) -> bool {
-    items(pod, "/spec/initContainers")
-        .any(|container| container["name"] == name && container["restartPolicy"] == "Always")
+/// The names of the init containers with `restartPolicy: Always`.
+fn sidecars(pod: &Value) -> HashSet<&str> {
+    let restarting = items(pod, "/spec/initContainers").filter(|init| init["restartPolicy"] == "Always");
+    restarting.map(|container| text(container, "/name")).collect()
 }
 
 impl Summary {
@@ -86,6 +88,7 @@ impl Summary {
     /// Returns true while an init container is pending or running.
     fn read_init_containers(&mut self, pod: &Value) -> bool {
         let total = items(pod, "/spec/initContainers").count();
+        let sidecars = sidecars(pod);
         for (index, status) in items(pod, "/status/initContainerStatuses").enumerate() {
             self.count_restarts(status);
             let exit_code = status
@@ -96,7 +99,7 @@ impl Summary {
             if exit_code == Some(0) {
                 continue;
             }
-            if is_sidecar(pod, text(status, "/name")) && status["started"] == true {
+            if sidecars.contains(text(status, "/name")) && status["started"] == true {
                 self.ready += usize::from(status["ready"] == true);
                 continue;
             }
@@ -163,9 +166,13 @@ pub(crate) fn readiness_gates(pod: &Value) -> String {
     if gates.is_empty() {
         return "<none>".to_owned();
     }
+    let holding = items(pod, "/status/conditions").filter(|condition| condition["status"] == "True");
+    let holding: HashSet<&str> = holding
+        .filter_map(|condition| condition["type"].as_str())
+        .collect();
     let open = gates.iter().filter(|gate| {
-        items(pod, "/status/conditions")
-            .any(|condition| condition["type"] == gate["conditionType"] && condition["status"] == "True")
+        let kind = gate["conditionType"].as_str();
+        kind.is_some_and(|kind| holding.contains(kind))
     });
     format!("{}/{}", open.count(), gates.len())
 }

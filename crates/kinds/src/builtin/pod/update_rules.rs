@@ -1,5 +1,7 @@
 //! Validation of pod updates. Most fields are immutable.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use watchkeeper_meta::FieldError;
 
@@ -143,14 +145,7 @@ fn check_deadline(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Error
 /// Checks tolerations: they can be added, and `tolerationSeconds` can change.
 fn check_tolerations(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let (new, old) = (spec.field("tolerations"), live.field("tolerations"));
-    let timeless = |toleration: &Value| {
-        let mut toleration = toleration.clone();
-        toleration
-            .as_object_mut()
-            .map(|fields| fields.remove("tolerationSeconds"));
-        toleration
-    };
-    let kept: Vec<Value> = new
+    let kept: HashSet<_> = new
         .items()
         .map(|toleration| timeless(toleration.value()))
         .collect();
@@ -162,13 +157,18 @@ fn check_tolerations(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Er
     }
 }
 
+/// The fields of a toleration besides its time.
+fn timeless(toleration: &Value) -> [Option<&str>; 4] {
+    ["key", "operator", "value", "effect"].map(|name| toleration[name].as_str())
+}
+
 /// Checks scheduling gates: they can only be removed.
 fn check_gates(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let old = live.field("schedulingGates");
-    let known: Vec<&str> = old.items().map(|gate| gate.field("name").text()).collect();
+    let known: HashSet<&str> = old.items().map(|gate| gate.field("name").text()).collect();
     for gate in spec.field("schedulingGates").items() {
         let name = gate.field("name");
-        if !known.contains(&name.text()) {
+        if !known.contains(name.text()) {
             let gate = name.text();
             let why = format!("only deletion is allowed, but found new scheduling gate '{gate}'");
             errors.push(name.forbidden(why));

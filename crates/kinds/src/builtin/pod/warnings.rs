@@ -3,6 +3,8 @@
 mod overlaps;
 mod ports;
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use watchkeeper_meta::quote;
 use watchkeeper_meta::validation::{dns1123_label, label_value};
@@ -292,14 +294,13 @@ pub(crate) fn warn_of_old_source(volume: &Place<'_, '_>, but_for: &[&str], warni
 
 /// Warns about items with equal keys.
 fn warn_of_repeated(list: &Place<'_, '_>, key: &str, warnings: &Warnings) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for item in list.items() {
         let name = item.field(key);
-        if seen.contains(&name.text()) {
+        if !seen.insert(name.text()) {
             let (path, name) = (name.path(), quote(name.text()));
             warnings.add(format!("{path}: duplicate {key} {name}"));
         }
-        seen.push(name.text());
     }
 }
 
@@ -344,19 +345,18 @@ pub(crate) fn warn_of_fractions(amounts: &Place<'_, '_>, warnings: &Warnings) {
 
 /// Warns about a variable that is defined twice, unless the second value refers to the first.
 fn warn_of_hidden_variables(env: &Place<'_, '_>, warnings: &Warnings) {
-    let mut names = Vec::new();
+    let mut names = HashSet::new();
     for variable in env.items() {
         let (name, value) = (variable.field("name").text(), variable.field("value").text());
         let extends = || {
             let reference = format!("$({name})");
             value.contains(&reference) && value != reference && !variable.field("valueFrom").is_set()
         };
-        if names.contains(&name) && !extends() {
+        if !names.insert(name) && !extends() {
             let (path, name) = (variable.path(), quote(name));
             warnings.add(format!(
                 "{path}: hides previous definition of {name}, which may be dropped when using apply"
             ));
         }
-        names.push(name);
     }
 }
