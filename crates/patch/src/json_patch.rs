@@ -13,6 +13,7 @@ mod between;
 use serde_json::Value;
 use watchkeeper_wire::canonical::json_type;
 use watchkeeper_wire::limits::NESTING_LIMIT;
+use watchkeeper_wire::tree_size::{TREE_LIMIT, text_size, tree_size};
 
 pub use between::between;
 
@@ -21,6 +22,10 @@ pub const MAX_OPERATIONS: usize = 10_000;
 
 /// Kubernetes' limit on a request body: `copy` must not grow an object beyond what could be sent.
 pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
+
+/// The number of values that the operations of one patch may pass in the object: those that they move along in a list,
+/// and those that they nest deeper. A short patch can otherwise pass a large object ten thousand times.
+pub const MAX_STEPS: usize = 1 << 25;
 
 /// The reason a patch does not apply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,8 +92,11 @@ pub enum JsonPatchError {
         path: String,
     },
     /// `copy` operations that copy too much in total.
-    #[error("copy operations exceed {MAX_COPIED_BYTES} bytes")]
+    #[error("copy operations exceed {MAX_COPIED_BYTES} bytes or {TREE_LIMIT} values")]
     CopiesTooMuch,
+    /// Operations that pass too many values of the object in total.
+    #[error("operations pass more than {MAX_STEPS} values")]
+    TooManySteps,
 }
 
 /// Applies `patch`, a list of operations, to `document`. After an error `document` is half-changed.
@@ -118,28 +126,32 @@ pub fn apply(document: &mut Value, patch: &Value) -> Result<(), JsonPatchError> 
             count: operations.len(),
         });
     }
-    let mut copied_bytes = 0;
+    let mut budget = Budget::default();
     for (index, operation) in operations.iter().enumerate() {
         let malformed = |reason| JsonPatchError::Malformed { index, reason };
         match Operation::read(operation).map_err(malformed)? {
-            Operation::Add { path, value } => add(document, "add", path, value)?,
-            Operation::Remove { path } => drop(remove(document, "remove", path)?),
+            Operation::Add { path, value } => {
+                check_depth("add", path, &value, &mut budget)?;
+                add(document, "add", path, value, &mut budget)?;
+            }
+            Operation::Remove { path } => drop(remove(document, "remove", path, &mut budget)?),
             Operation::Replace { path: "", value } => *document = value,
             Operation::Replace { path, value } => {
-                check_depth("replace", path, &value)?;
+                check_depth("replace", path, &value, &mut budget)?;
                 *replaceable(document, path)? = value;
             }
             Operation::Move { from, path } => {
-                let value = remove(document, "move", from)?;
-                add(document, "move", path, value)?;
+                let value = remove(document, "move", from, &mut budget)?;
+                if levels(path) > levels(from) {
+                    check_depth("move", path, &value, &mut budget)?;
+                }
+                add(document, "move", path, value, &mut budget)?;
             }
             Operation::Copy { from, path } => {
                 let value = find(document, "copy", from)?.cloned().unwrap_or_default();
-                copied_bytes += size(&value);
-                if copied_bytes > MAX_COPIED_BYTES {
-                    return Err(JsonPatchError::CopiesTooMuch);
-                }
-                add(document, "copy", path, value)?;
+                budget.copy(&value)?;
+                check_depth("copy", path, &value, &mut budget)?;
+                add(document, "copy", path, value, &mut budget)?;
             }
             Operation::Test { path, value } => {
                 let found = if path.is_empty() {
@@ -156,6 +168,33 @@ pub fn apply(document: &mut Value, patch: &Value) -> Result<(), JsonPatchError> 
         }
     }
     Ok(())
+}
+
+/// What the operations of one patch have used up.
+#[derive(Default)]
+struct Budget {
+    copied_bytes: usize,
+    copied_values: usize,
+    steps: usize,
+}
+
+impl Budget {
+    fn copy(&mut self, value: &Value) -> Result<(), JsonPatchError> {
+        self.copied_bytes += text_size(value);
+        self.copied_values += 1 + tree_size(value);
+        match self.copied_bytes > MAX_COPIED_BYTES || self.copied_values > TREE_LIMIT {
+            true => Err(JsonPatchError::CopiesTooMuch),
+            false => Ok(()),
+        }
+    }
+
+    fn pass(&mut self, values: usize) -> Result<(), JsonPatchError> {
+        self.steps += values;
+        match self.steps > MAX_STEPS {
+            true => Err(JsonPatchError::TooManySteps),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Unknown members of operations, as a server warns of them: `[0].extra`.
@@ -278,16 +317,17 @@ fn replaceable<'v>(document: &'v mut Value, path: &str) -> Result<&'v mut Value,
 
 /// Refuses a value that would be nested too deep at its path. Operations build on each other: a few that copy an
 /// object into itself would otherwise exceed any stack.
-fn check_depth(op: &'static str, path: &str, value: &Value) -> Result<(), JsonPatchError> {
-    fn fits(value: &Value, levels: usize) -> bool {
-        match value {
-            Value::Array(items) => levels > 0 && items.iter().all(|item| fits(item, levels - 1)),
-            Value::Object(fields) => levels > 0 && fields.values().all(|value| fits(value, levels - 1)),
-            _ => true,
-        }
-    }
-    let levels = (NESTING_LIMIT as usize).saturating_sub(path.matches('/').count());
-    match fits(value, levels) {
+fn check_depth(
+    op: &'static str,
+    path: &str,
+    value: &Value,
+    budget: &mut Budget,
+) -> Result<(), JsonPatchError> {
+    match fits(
+        value,
+        (NESTING_LIMIT as usize).saturating_sub(levels(path)),
+        budget,
+    )? {
         true => Ok(()),
         false => Err(JsonPatchError::TooDeep {
             op,
@@ -296,8 +336,37 @@ fn check_depth(op: &'static str, path: &str, value: &Value) -> Result<(), JsonPa
     }
 }
 
-fn add(document: &mut Value, op: &'static str, path: &str, value: Value) -> Result<(), JsonPatchError> {
-    check_depth(op, path, &value)?;
+/// True if a value has at most so many levels.
+fn fits(value: &Value, levels: usize, budget: &mut Budget) -> Result<bool, JsonPatchError> {
+    let below: &mut dyn Iterator<Item = &Value> = match value {
+        Value::Array(items) => &mut items.iter(),
+        Value::Object(fields) => &mut fields.values(),
+        _ => return Ok(true),
+    };
+    let Some(levels) = levels.checked_sub(1) else {
+        return Ok(false);
+    };
+    for value in below {
+        budget.pass(1)?;
+        if !fits(value, levels, budget)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The number of levels above the value at a path.
+fn levels(path: &str) -> usize {
+    path.matches('/').count()
+}
+
+fn add(
+    document: &mut Value,
+    op: &'static str,
+    path: &str,
+    value: Value,
+    budget: &mut Budget,
+) -> Result<(), JsonPatchError> {
     let (container, last) = parent(document, op, path)?;
     match container {
         Value::Object(fields) => {
@@ -311,7 +380,10 @@ fn add(document: &mut Value, op: &'static str, path: &str, value: Value) -> Resu
                 position(&last, items.len() + 1)
             };
             match index {
-                Some(index) if index <= items.len() => items.insert(index, value),
+                Some(index) if index <= items.len() => {
+                    budget.pass(items.len() - index)?;
+                    items.insert(index, value);
+                }
                 _ => return Err(bad_index(op, path)),
             }
         }
@@ -325,7 +397,12 @@ fn add(document: &mut Value, op: &'static str, path: &str, value: Value) -> Resu
     Ok(())
 }
 
-fn remove(document: &mut Value, op: &'static str, path: &str) -> Result<Value, JsonPatchError> {
+fn remove(
+    document: &mut Value,
+    op: &'static str,
+    path: &str,
+    budget: &mut Budget,
+) -> Result<Value, JsonPatchError> {
     let (container, last) = parent(document, op, path)?;
     match container {
         Value::Object(fields) => fields.remove(&last).ok_or_else(|| JsonPatchError::MissingKey {
@@ -334,7 +411,10 @@ fn remove(document: &mut Value, op: &'static str, path: &str) -> Result<Value, J
             key: last,
         }),
         Value::Array(items) => match position(&last, items.len()) {
-            Some(index) if index < items.len() => Ok(items.remove(index)),
+            Some(index) if index < items.len() => {
+                budget.pass(items.len() - index)?;
+                Ok(items.remove(index))
+            }
             _ => Err(bad_index(op, path)),
         },
         _ => Err(JsonPatchError::MissingPath {
@@ -366,17 +446,6 @@ pub(crate) fn unescape(segment: &str) -> String {
         return segment.to_owned();
     }
     segment.replace("~1", "/").replace("~0", "~")
-}
-
-/// The approximate length of a value as compact JSON, to bound growth.
-fn size(value: &Value) -> usize {
-    match value {
-        Value::Null | Value::Bool(_) => 5,
-        Value::Number(_) => 8,
-        Value::String(text) => text.len() + 2,
-        Value::Array(items) => items.iter().map(|item| size(item) + 1).sum::<usize>() + 2,
-        Value::Object(fields) => fields.iter().map(|(k, v)| k.len() + size(v) + 4).sum::<usize>() + 2,
-    }
 }
 
 #[cfg(test)]
@@ -412,6 +481,43 @@ mod tests {
         let refused = apply(&mut json!({}), &Value::Array(operations)).unwrap_err();
         let path = innermost(64);
         assert_eq!(refused, JsonPatchError::TooDeep { op: "copy", path });
+    }
+
+    #[test]
+    fn copies_of_many_small_values_are_limited() {
+        let items = vec![json!({}); 10_000];
+        let copies = (0..10).map(|index| json!({"op": "copy", "from": "/a", "path": format!("/b{index}")}));
+        let refused = apply(&mut json!({"a": items}), &copies.collect()).unwrap_err();
+        assert_eq!(refused, JsonPatchError::CopiesTooMuch);
+    }
+
+    #[test]
+    fn values_that_are_passed_again_and_again_are_limited() {
+        let document = json!({"a": vec![0; 20_000], "b": {}});
+        let repeated = |operations: &[Value]| -> Value {
+            let all = operations.iter().cycle().take(MAX_OPERATIONS);
+            all.cloned().collect()
+        };
+        let deeper = [
+            json!({"op": "move", "from": "/a", "path": "/b/a"}),
+            json!({"op": "move", "from": "/b/a", "path": "/a"}),
+        ];
+        for operations in [
+            &deeper[..],
+            &[json!({"op": "add", "path": "/a/0", "value": 0})],
+            &[json!({"op": "remove", "path": "/a/0"})],
+            &[json!({"op": "move", "from": "/a/-1", "path": "/a/0"})],
+        ] {
+            let refused = apply(&mut document.clone(), &repeated(operations)).unwrap_err();
+            assert_eq!(refused, JsonPatchError::TooManySteps, "{operations:?}");
+        }
+        // Nothing is passed at the end of a list, or by a value that stays at its depth.
+        for operations in [
+            &[json!({"op": "add", "path": "/a/-", "value": 0})],
+            &[json!({"op": "move", "from": "/a", "path": "/a"})],
+        ] {
+            assert_eq!(apply(&mut document.clone(), &repeated(operations)), Ok(()));
+        }
     }
 
     /// Appendix A of RFC 6902, in its order.
@@ -581,9 +687,9 @@ mod tests {
         // Each step copies everything so far to a place inside it.
         let doubling = (0..64).map(|n| json!({"op": "copy", "from": "/a", "path": format!("/a/{n}")}));
         check_error(
-            json!({"a": {"text": "0123456789"}}),
+            json!({"a": {"text": "0123456789".repeat(100)}}),
             doubling.collect(),
-            "copy operations exceed 3145728 bytes",
+            "copy operations exceed 3145728 bytes or 1048576 values",
         );
     }
 }

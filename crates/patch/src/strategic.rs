@@ -15,6 +15,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 use watchkeeper_wire::schema::{Field, Schema, Shape, TypeId};
+use watchkeeper_wire::tree_size::text_size;
 
 use crate::go_text::go_value;
 
@@ -22,6 +23,10 @@ pub(crate) const DIRECTIVE: &str = "$patch";
 pub(crate) const RETAIN_KEYS: &str = "$retainKeys";
 pub(crate) const SET_ELEMENT_ORDER: &str = "$setElementOrder/";
 pub(crate) const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
+
+/// The bytes of an object's lists, written as JSON, that one patch may pass. Items of a patch that all mean the same item
+/// of the object would otherwise each merge the lists in it.
+pub const MAX_PASSED_BYTES: usize = 1 << 24;
 
 /// The reason a strategic merge patch does not apply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +65,9 @@ pub enum StrategicError {
         /// The directive.
         directive: &'static str,
     },
+    /// Items that merge with long lists again and again.
+    #[error("merged lists have more than {MAX_PASSED_BYTES} bytes")]
+    TooLarge,
 }
 
 impl StrategicError {
@@ -83,7 +91,21 @@ pub fn apply(
         },
         target,
         patch,
+        &mut Budget(MAX_PASSED_BYTES),
     )
+}
+
+/// The bytes that may still be passed.
+struct Budget(usize);
+
+impl Budget {
+    fn pass(&mut self, items: &[Value]) -> Result<(), StrategicError> {
+        for item in items {
+            let left = self.0.checked_sub(1 + text_size(item));
+            self.0 = left.ok_or(StrategicError::TooLarge)?;
+        }
+        Ok(())
+    }
 }
 
 /// The schema of a map's fields: a type for a struct, none for a plain map.
@@ -135,6 +157,7 @@ fn merge_map(
     context: Context<'_>,
     target: &mut Map<String, Value>,
     mut patch: Map<String, Value>,
+    budget: &mut Budget,
 ) -> Result<(), StrategicError> {
     if let Some(directive) = patch.remove(DIRECTIVE) {
         match directive.as_str() {
@@ -145,14 +168,14 @@ fn merge_map(
         return Ok(());
     }
     retain_keys(target, &mut patch)?;
-    set_element_orders(context, target, &mut patch)?;
+    set_element_orders(context, target, &mut patch, budget)?;
     for (name, value) in patch {
         if let Some(name) = name.strip_prefix(DELETE_FROM_LIST) {
-            delete_from_list(target, name, &value)?;
+            delete_from_list(target, name, &value, budget)?;
         } else if value.is_null() {
             target.remove(&name);
         } else {
-            merge_field(context, target, name, value)?;
+            merge_field(context, target, name, value, budget)?;
         }
     }
     Ok(())
@@ -163,14 +186,15 @@ fn merge_field(
     target: &mut Map<String, Value>,
     name: String,
     value: Value,
+    budget: &mut Budget,
 ) -> Result<(), StrategicError> {
     let strategy = context.strategy(&name);
     match (target.get_mut(&name), value) {
         (Some(Value::Object(live)), Value::Object(patch)) if !strategy.replace => {
-            merge_map(strategy.inner, live, patch)
+            merge_map(strategy.inner, live, patch, budget)
         }
         (Some(Value::Array(live)), Value::Array(patch)) if strategy.merge => {
-            let merged = merge_list(&strategy, std::mem::take(live), patch)?;
+            let merged = merge_list(&strategy, std::mem::take(live), patch, budget)?;
             *live = merged;
             Ok(())
         }
@@ -211,6 +235,7 @@ fn set_element_orders(
     context: Context<'_>,
     target: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,
+    budget: &mut Budget,
 ) -> Result<(), StrategicError> {
     let directives: Vec<String> = patch
         .keys()
@@ -240,7 +265,7 @@ fn set_element_orders(
             continue;
         }
         let before = places(&strategy, &live);
-        let merged = merge_list(&strategy, live, changes)?;
+        let merged = merge_list(&strategy, live, changes, budget)?;
         let merged = in_order(&strategy, merged, &order, &before);
         target.insert(name, Value::Array(merged));
     }
@@ -268,7 +293,9 @@ fn merge_list(
     strategy: &Strategy<'_>,
     live: Vec<Value>,
     patch: Vec<Value>,
+    budget: &mut Budget,
 ) -> Result<Vec<Value>, StrategicError> {
+    budget.pass(&live)?;
     if !patch.iter().chain(&live).any(Value::is_object) {
         let merged = unique(live.iter().chain(&patch));
         return Ok(in_order(strategy, merged, &patch, &places(strategy, &live)));
@@ -307,7 +334,9 @@ fn merge_list(
         let identity = Identity::of(strategy, item);
         let place = identity.as_ref().and_then(|identity| places.get(identity));
         match (place.map(|place| &mut merged[*place]), item.clone()) {
-            (Some(Value::Object(live)), Value::Object(change)) => merge_map(strategy.inner, live, change)?,
+            (Some(Value::Object(live)), Value::Object(change)) => {
+                merge_map(strategy.inner, live, change, budget)?
+            }
             (_, item) => {
                 if let (Some(identity), Some(item)) = (identity, without_directives(item)) {
                     places.entry(identity).or_insert(merged.len());
@@ -401,11 +430,17 @@ pub(crate) fn merge_key(strategy: &Strategy<'_>, item: &Value) -> Result<(), Str
     }
 }
 
-fn delete_from_list(target: &mut Map<String, Value>, name: &str, gone: &Value) -> Result<(), StrategicError> {
+fn delete_from_list(
+    target: &mut Map<String, Value>,
+    name: &str,
+    gone: &Value,
+    budget: &mut Budget,
+) -> Result<(), StrategicError> {
     let gone = gone.as_array().ok_or(StrategicError::Format {
         directive: "$deleteFromPrimitiveList",
     })?;
     if let Some(Value::Array(live)) = target.get_mut(name) {
+        budget.pass(live)?;
         let gone: HashSet<String> = gone.iter().map(Value::to_string).collect();
         live.retain(|item| !gone.contains(&item.to_string()));
     }
@@ -522,6 +557,23 @@ mod tests {
         apply(schema, root, fields, patch).unwrap();
         assert_eq!(pod["metadata"]["finalizers"], json!(items(0..30_000)));
         assert_eq!(pod["spec"]["containers"], names(0..30_000));
+    }
+
+    #[test]
+    fn an_item_may_not_be_merged_again_and_again() {
+        let env: Vec<Value> = (0..2_000)
+            .map(|number| json!({"name": number.to_string()}))
+            .collect();
+        let live = json!({"spec": {"containers": [{"name": "a", "env": env, "args": vec!["x"; 5_000]}]}});
+        let patch = |times: usize, change: Value| json!({"spec": {"containers": vec![change; times]}});
+        for change in [
+            json!({"name": "a", "env": [{"name": "0", "value": "x"}]}),
+            json!({"name": "a", "$deleteFromPrimitiveList/args": []}),
+        ] {
+            assert!(patched(live.clone(), patch(10, change.clone())).is_ok());
+            let refused = patched(live.clone(), patch(5_000, change));
+            assert_eq!(refused, Err(StrategicError::TooLarge));
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@
 //!
 //! Bodies too short to matter, which are nearly all, are not examined.
 
+use serde_json::Value;
+
 use crate::json::strings::unescaped_length;
 use crate::protobuf::primitive::{ProtobufError, Reader, WireType};
 use crate::schema::{Schema, Shape, TypeId};
@@ -37,7 +39,35 @@ pub fn is_large_json(text: &[u8]) -> bool {
     text.len() > TREE_LIMIT / DENSEST_JSON && json_size(text) > TREE_LIMIT
 }
 
-/// The same for a protobuf message.
+/// The size of a tree, in the same units.
+pub fn tree_size(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.iter().map(|item| ITEM + tree_size(item)).sum(),
+        Value::Object(members) => {
+            let values = members.values().map(|value| MEMBER + tree_size(value));
+            OBJECT + values.sum::<usize>()
+        }
+        _ => 0,
+    }
+}
+
+/// The approximate length of a tree as compact JSON.
+pub fn text_size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) => 5,
+        Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(|item| text_size(item) + 1).sum::<usize>() + 2,
+        Value::Object(members) => {
+            let members = members
+                .iter()
+                .map(|(key, value)| key.len() + text_size(value) + 4);
+            members.sum::<usize>() + 2
+        }
+    }
+}
+
+/// The same as [`is_large_json`] for a protobuf message.
 pub(crate) fn is_large_message(schema: &Schema, id: TypeId, raw: &[u8]) -> bool {
     if raw.len() <= TREE_LIMIT / DENSEST_PROTOBUF {
         return false;
@@ -158,6 +188,13 @@ mod tests {
         check(list("{}", 50_000), true);
         check(list("0", 1_000_000), false);
         check(list("0", 1_100_000), true);
+    }
+
+    #[test]
+    fn a_tree_is_as_large_as_its_text() {
+        let text = r#"[{"a":[1,"b"]},{},[{}]]"#;
+        let tree = serde_json::from_str(text).unwrap();
+        assert_eq!(tree_size(&tree), json_size(text.as_bytes()));
     }
 
     #[test]

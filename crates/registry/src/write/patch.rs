@@ -10,7 +10,8 @@ use watchkeeper_meta::{
 };
 use watchkeeper_patch::go_text::go_value;
 use watchkeeper_patch::json_patch::{self, JsonPatchError};
-use watchkeeper_patch::{merge_patch, quoted, strategic};
+use watchkeeper_patch::strategic::{self, StrategicError};
+use watchkeeper_patch::{merge_patch, quoted};
 use watchkeeper_wire::canonical::{canonicalize_changed, json_type, read_body};
 use watchkeeper_wire::difference::Difference;
 
@@ -303,7 +304,7 @@ pub(crate) fn patched(
     match kind {
         PatchKind::Json => match json_patch::apply(&mut object, patch) {
             Ok(()) => Ok(object),
-            Err(error @ JsonPatchError::TooManyOperations { .. }) => {
+            Err(error @ (JsonPatchError::TooManyOperations { .. } | JsonPatchError::TooManySteps)) => {
                 Err(Status::request_entity_too_large(error))
             }
             Err(error) => {
@@ -317,6 +318,7 @@ pub(crate) fn patched(
             };
             match strategic::apply(&definition.schema, definition.type_id, fields, patch.clone()) {
                 Ok(()) => Ok(object),
+                Err(error @ StrategicError::TooLarge) => Err(Status::request_entity_too_large(error)),
                 Err(error) if error.is_bad_request() => Err(Status::bad_request(error.to_string())),
                 Err(error) => Err(Status::unclassified(error.to_string())),
             }

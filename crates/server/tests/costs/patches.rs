@@ -70,6 +70,35 @@ async fn json_patches() {
     }
 }
 
+/// Each operation would pass a long list that the patch has added.
+#[tokio::test]
+async fn json_patches_of_long_lists() {
+    let mut cluster = with_config_map().await;
+    let path = format!("{CONFIG_MAPS}/x?dryRun=All");
+    let cases: [(&str, Item); 3] = [
+        (
+            "insertions",
+            |_| json!({"op": "add", "path": "/long/0", "value": 0}),
+        ),
+        ("removals", |_| json!({"op": "remove", "path": "/long/0"})),
+        ("values that are moved down and up", |index| {
+            let (from, to) = [("/long", "/data/long"), ("/data/long", "/long")][index % 2];
+            json!({"op": "move", "from": from, "path": to})
+        }),
+    ];
+    for (name, operation) in cases {
+        let patch = |n: usize| {
+            let long = json!({"op": "add", "path": "/long", "value": vec![0; 50 * n]});
+            let operations = list(n + 1, |index| match index {
+                0 => long.clone(),
+                index => operation(index - 1),
+            });
+            Call::patch(&path, JSON, operations)
+        };
+        cluster.takes_linear_time(name, 1_000, patch).await;
+    }
+}
+
 #[tokio::test]
 async fn merge_patches() {
     let mut cluster = with_config_map().await;
@@ -121,6 +150,17 @@ async fn strategic_patches() {
                 &|index| json!({"name": format!("V{index}"), "$patch": "delete"}),
             );
             (vec![Call::post(PODS, pod(n))], call)
+        })
+        .await;
+    cluster
+        .grows_after("items that mean the same one", 1_010, |n| {
+            let change = json!({"name": "c", "env": [{"name": "V0", "value": "w"}]});
+            let patch = json!({"spec": {"containers": list(n, |_| change.clone())}});
+            let path = format!("{PODS}/p{n}?dryRun=All");
+            (
+                vec![Call::post(PODS, pod(n))],
+                Call::patch(path, STRATEGIC, patch),
+            )
         })
         .await;
     cluster
