@@ -21,9 +21,9 @@ use watchkeeper_wire::schema::resources;
 use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::conversion::Conversion;
-use crate::custom::{CustomVersion, expressions, nulls};
+use crate::custom::{CustomVersion, expressions, nulls, table};
 use crate::kind::{Change, Hooks, Kind, RowCondition};
-use crate::rules::defaulting::fill_from_schema;
+use crate::rules::defaulting::{DefaultsTooLarge, fill_from_schema};
 use crate::rules::gated_fields;
 use crate::rules::place::{Errors, Place};
 use crate::rules::schema_rules;
@@ -247,11 +247,15 @@ impl KindVersion {
     }
 
     /// Drops fields of features that are off, and sets defaults: those of the schema, then those of the kind. Unchanged
-    /// parts have them already. `now` is the
-    /// time, for fields that start with the write.
-    pub fn default(&self, object: &mut Value, difference: &Difference, now: &str) {
+    /// parts have them already. `now` is the time, for fields that start with the write.
+    pub fn default(
+        &self,
+        object: &mut Value,
+        difference: &Difference,
+        now: &str,
+    ) -> Result<(), DefaultsTooLarge> {
         gated_fields::drop_from(&self.schema, self.type_id, object, difference);
-        fill_from_schema(&self.schema, self.type_id, object, difference);
+        fill_from_schema(&self.schema, self.type_id, object, difference)?;
         match &self.custom {
             Some(custom) => nulls::drop_entries(&custom.open_api, object),
             None => {
@@ -259,6 +263,7 @@ impl KindVersion {
                 (self.hooks().date)(object, now);
             }
         }
+        Ok(())
     }
 
     /// Adjusts an object that has got its deletion mark.
@@ -482,7 +487,7 @@ impl KindVersion {
     pub fn cells(&self, object: &Value, now: Time) -> Vec<Value> {
         if let Some(custom) = &self.custom {
             let name = object["metadata"]["name"].clone();
-            let others = custom.columns.iter().map(|column| column.cell(object, now));
+            let others = table::cells(&custom.columns, object, now);
             return std::iter::once(name).chain(others).collect();
         }
         let stored = self

@@ -52,7 +52,7 @@ pub use kind::{Completion, Generation, Kind, RowCondition};
 pub use kind_version::{KindVersion, SharedSchema};
 pub use part::Part;
 pub use rules::certificate_request::{AlternativeName, CertificateRequest};
-pub use rules::defaulting::fill_from_schema;
+pub use rules::defaulting::{DefaultsTooLarge, fill_from_schema};
 pub use table::{Column, Heading, scale_cells, scale_headings};
 pub use user::User;
 pub use warnings::Warnings;

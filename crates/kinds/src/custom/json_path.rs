@@ -17,7 +17,7 @@ use std::str::Chars;
 use serde_json::Value;
 
 /// The number of values that one evaluation of a path may pass.
-const MAX_VALUES: usize = 10_000;
+pub(super) const MAX_VALUES: usize = 10_000;
 
 /// A path in an object.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,8 +120,12 @@ impl JsonPath {
 
     /// The values at the path.
     pub fn find<'v>(&self, object: &'v Value) -> Vec<&'v Value> {
-        let budget = Budget(Cell::new(MAX_VALUES));
-        self.evaluate(vec![object], &budget).unwrap_or_default()
+        self.find_within(object, &Budget::new(MAX_VALUES))
+    }
+
+    /// The values at the path, or nothing if there are more on the way than the budget allows.
+    pub(super) fn find_within<'v>(&self, object: &'v Value, budget: &Budget) -> Vec<&'v Value> {
+        self.evaluate(vec![object], budget).unwrap_or_default()
     }
 
     /// The first value at the path.
@@ -150,9 +154,17 @@ impl JsonPath {
 }
 
 /// The number of values that may still be passed.
-struct Budget(Cell<usize>);
+pub(super) struct Budget(Cell<usize>);
 
 impl Budget {
+    pub(super) fn new(values: usize) -> Self {
+        Self(Cell::new(values))
+    }
+
+    pub(super) fn left(&self) -> usize {
+        self.0.get()
+    }
+
     /// `None` if there are too few left. Nothing is left then.
     fn spend(&self, values: usize) -> Option<()> {
         let left = self.0.get().checked_sub(values);
@@ -518,12 +530,12 @@ mod tests {
             format!(".list[{}0]", "0,".repeat(20_000)),
         ] {
             let path = JsonPath::parse(&path).unwrap();
-            let budget = Budget(Cell::new(MAX_VALUES));
+            let budget = Budget::new(MAX_VALUES);
             assert!(
                 path.evaluate(vec![&object], &budget)
                     .is_none_or(|found| found.is_empty())
             );
-            assert_eq!(budget.0.get(), 0);
+            assert_eq!(budget.left(), 0);
         }
         // Each place on the way counts, not the whole list again for each.
         let long = json!({"list": vec![json!({"a": 1}); 4_000]});

@@ -12,7 +12,7 @@ use super::KindVersion;
 use crate::custom::expressions::Expressions;
 use crate::custom::json_path::JsonPath;
 use crate::custom::rules::Rules;
-use crate::custom::table::Column;
+use crate::custom::table::{Column, MAX_COLUMNS};
 use crate::custom::versions::Versions;
 use crate::custom::{CustomVersion, ScalePaths};
 
@@ -194,10 +194,12 @@ fn listing(spec: &Value, names: &Value, version: &Value) -> ApiResource {
 }
 
 /// The printer columns. As in Kubernetes, a path that cannot be followed ends the list: it is no error of the
-/// definition, and only its Tables have less.
+/// definition, and only its Tables have less. So do those of a definition with very many columns.
 fn columns(version: &Value) -> Vec<Column> {
     match version["additionalPrinterColumns"].as_array() {
-        Some(listed) if !listed.is_empty() => listed.iter().map_while(Column::read).collect(),
+        Some(listed) if !listed.is_empty() => {
+            listed.iter().map_while(Column::read).take(MAX_COLUMNS).collect()
+        }
         _ => vec![Column::age()],
     }
 }

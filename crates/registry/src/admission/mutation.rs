@@ -112,7 +112,8 @@ impl<'d> Mutated<'d> {
                 let mut patched = action.definition.recanonicalized(patched)?;
                 action
                     .definition
-                    .default(&mut patched, &Difference::Everywhere, now);
+                    .default(&mut patched, &Difference::Everywhere, now)
+                    .map_err(Status::request_entity_too_large)?;
                 patched
             }
         };

@@ -120,7 +120,9 @@ fn upgraded(definition: &Definition, mut value: Value) -> Result<Value, Status> 
 fn fitted(definition: &Definition, id: TypeId, value: Value) -> Result<Value, Status> {
     let read = canonicalize(&definition.schema, id, value).map_err(Status::internal_error)?;
     let mut value = read.value;
-    watchkeeper_kinds::fill_from_schema(&definition.schema, id, &mut value, &Difference::Everywhere);
+    let filled =
+        watchkeeper_kinds::fill_from_schema(&definition.schema, id, &mut value, &Difference::Everywhere);
+    filled.map_err(Status::internal_error)?;
     Ok(value)
 }
 

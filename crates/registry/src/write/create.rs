@@ -74,7 +74,8 @@ impl Write<'_> {
         metadata::drop_repeated_owners(&mut object, Repeated::InRequest, &self.context.warnings);
         let now = timestamp(self.registry.clock().now());
         self.definition
-            .default(&mut object, &Difference::Everywhere, &now);
+            .default(&mut object, &Difference::Everywhere, &now)
+            .map_err(Status::request_entity_too_large)?;
         let proposal = Proposal {
             object,
             managed: Managed::ByChange,
@@ -88,7 +89,8 @@ impl Write<'_> {
         metadata::match_namespace(&self.definition, &mut object, self.namespace)?;
         let now = timestamp(self.registry.clock().now());
         self.definition
-            .default(&mut object, &Difference::Everywhere, &now);
+            .default(&mut object, &Difference::Everywhere, &now)
+            .map_err(Status::request_entity_too_large)?;
         let managed = Managed::ByChange;
         let mut draft = self.draft(None, Proposal { object, managed });
         self.record_managers_in_versions(&mut draft).await?;

@@ -182,7 +182,9 @@ impl PatchedReader<'_> {
         metadata::match_name(&object, self.name)?;
         object["apiVersion"] = definition.api_version.as_str().into();
         object["kind"] = definition.resource.kind.as_ref().into();
-        definition.default(&mut object, &difference, &self.now);
+        definition
+            .default(&mut object, &difference, &self.now)
+            .map_err(Status::request_entity_too_large)?;
         Ok(object)
     }
 }

@@ -102,7 +102,9 @@ impl Write<'_> {
             let mut object = first.take().map_or_else(read, Ok)?;
             let difference = Difference::between(live.canonical(&definition), &object);
             let now = timestamp(registry.clock().now());
-            definition.default(&mut object, &difference, &now);
+            definition
+                .default(&mut object, &difference, &now)
+                .map_err(Status::request_entity_too_large)?;
             Ok(Proposal {
                 object,
                 managed: Managed::ByChange,

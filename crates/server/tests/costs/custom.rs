@@ -264,6 +264,92 @@ async fn objects() {
         .await;
 }
 
+/// The most memory that a request may take whose definition makes it larger.
+const MAX_PEAK: i64 = 32 << 20;
+
+fn things() -> &'static str {
+    "/apis/example.com/v1/namespaces/default/things"
+}
+
+/// A definition of a list whose items have this schema.
+fn with_items(item: Value) -> Value {
+    definition(
+        "things",
+        object(json!({"list": {"type": "array", "items": item}})),
+    )
+}
+
+fn thing_with_items(n: usize) -> Value {
+    json!({
+        "apiVersion": "example.com/v1", "kind": "THINGS", "metadata": {"name": "x"},
+        "spec": {"list": list(n, |_| json!({}))},
+    })
+}
+
+/// Short items may have long defaults, and so may objects that were stored before there were any.
+#[tokio::test]
+async fn defaults_are_limited() {
+    const ITEMS: usize = 5_000;
+    let mut cluster = Cluster::start().await;
+    cluster
+        .prepare(&Call::post(DEFINITIONS, with_items(object(json!({})))))
+        .await;
+    cluster
+        .prepare(&Call::post(things(), thing_with_items(ITEMS)))
+        .await;
+    let nested = map(100, |index| (format!("k{index}"), json!({})));
+    for default in [json!("x".repeat(100_000)), nested] {
+        let mut item = object(json!({"long": {"x-kubernetes-preserve-unknown-fields": true}}));
+        item["properties"]["long"]["default"] = default;
+        let path = format!("{DEFINITIONS}/things.example.com");
+        let patch = json!({"spec": with_items(item)["spec"]});
+        cluster
+            .prepare(&Call::patch(path, "application/merge-patch+json", patch))
+            .await;
+        let read = Call::get(format!("{}/x", things()));
+        for (call, status) in [
+            (Call::try_post(things(), thing_with_items(ITEMS)), 413),
+            (read, 500),
+            (Call::get(things()), 500),
+        ] {
+            let (cost, answer) = cluster.send(&call).await;
+            assert_eq!(cost.status, status, "{:.500}", String::from_utf8_lossy(&answer));
+            assert!(cost.memory.peak < MAX_PEAK, "{cost:?}");
+        }
+        let mut few = thing_with_items(10);
+        few["metadata"]["name"] = json!("few");
+        cluster.prepare(&Call::try_post(things(), few)).await;
+    }
+}
+
+#[tokio::test]
+async fn rows_are_limited() {
+    let mut cluster = Cluster::start().await;
+    let mut definition = definition("things", object(json!({"text": {"type": "string"}})));
+    definition["spec"]["versions"][0]["additionalPrinterColumns"] = list(1_000, |index| {
+        let path = [".spec.text", "..*"][index % 2];
+        json!({"name": format!("c{index}"), "type": "string", "jsonPath": path})
+    });
+    cluster.prepare(&Call::post(DEFINITIONS, definition)).await;
+    let thing = json!({
+        "apiVersion": "example.com/v1", "kind": "THINGS", "metadata": {"name": "x"},
+        "spec": {"text": "x".repeat(1_000_000)},
+    });
+    cluster.prepare(&Call::post(things(), thing)).await;
+    let table = Call {
+        header: Some((
+            "accept",
+            "application/json;as=Table;v=v1;g=meta.k8s.io".to_owned(),
+        )),
+        ..Call::get(things())
+    };
+    let (cost, answer) = cluster.send(&table).await;
+    let answer: Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!(answer["rows"][0]["cells"][1].as_str().unwrap().len(), 1_000_000);
+    assert!(cost.answer_bytes < 4_000_000, "{cost:?}");
+    assert!(cost.memory.peak < MAX_PEAK, "{cost:?}");
+}
+
 /// The allocations of forty installs, after so many others.
 async fn installs(cluster: &mut Cluster, from: usize, group: impl Fn(usize) -> String) -> u64 {
     let mut allocations = 0;
