@@ -2,13 +2,24 @@
 //!
 //! It works on text, so the order of members and the spelling of numbers are unchanged.
 
-/// Indents compact JSON. Text that is not JSON is passed through without loss.
+/// Indented text may be this many times as long as compact text. The numbers of a deep list would become a hundred times
+/// as long.
+const MAX_GROWTH: usize = 10;
+
+/// A text up to this length is always indented.
+const SHORT: usize = 64 << 10;
+
+/// Indents compact JSON, unless it would become many times as long. Text that is not JSON is passed through without loss.
 pub(crate) fn indent(compact: &[u8]) -> Vec<u8> {
+    let most = SHORT.max(MAX_GROWTH * compact.len());
     let mut out = Vec::with_capacity(compact.len() * 2);
     let mut depth = 0usize;
     let mut position = 0;
     while let Some(&byte) = compact.get(position) {
         position += 1;
+        if out.len() > most {
+            return compact.to_vec();
+        }
         match byte {
             b'"' => {
                 let end = position + text_end(&compact[position..]);
@@ -68,6 +79,16 @@ mod tests {
 
     fn check(compact: &str, expected: Expect) {
         expected.assert_eq(std::str::from_utf8(&indent(compact.as_bytes())).unwrap());
+    }
+
+    #[test]
+    fn a_text_that_would_become_many_times_as_long_is_not_indented() {
+        let deep = |numbers: usize| {
+            let numbers = vec!["0"; numbers].join(",");
+            format!("{}{numbers}{}", "[".repeat(100), "]".repeat(100)).into_bytes()
+        };
+        assert!(indent(&deep(10)).len() > 20 * deep(10).len());
+        assert_eq!(indent(&deep(100_000)), deep(100_000));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
@@ -15,6 +16,9 @@ use crate::metrics::AuditFigures;
 
 /// The limit on queued events; more are dropped and counted. As kube-apiserver's buffer.
 const MAX_QUEUED: usize = 10_000;
+
+/// The limit on the bytes of queued events. An event may show a request and a response of some MiB each.
+const MAX_QUEUED_BYTES: usize = 64 << 20;
 
 /// The file and its rotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +37,7 @@ pub struct AuditLogOptions {
 #[derive(Debug)]
 pub(super) struct LogFile {
     lines: Mutex<Option<SyncSender<Vec<u8>>>>,
+    queued_bytes: Arc<AtomicUsize>,
     writer: Mutex<Option<JoinHandle<()>>>,
     written: AtomicU64,
     dropped: AtomicU64,
@@ -42,10 +47,13 @@ impl LogFile {
     pub(super) fn open(options: AuditLogOptions) -> io::Result<Self> {
         let mut rotating = Rotating::open(options)?;
         let (lines, queue) = sync_channel(MAX_QUEUED);
+        let queued_bytes = Arc::<AtomicUsize>::default();
+        let of_writer = queued_bytes.clone();
         let writer = std::thread::Builder::new()
             .name("audit-log".to_owned())
-            .spawn(move || rotating.write_all(&queue))?;
+            .spawn(move || rotating.write_all(&queue, &of_writer))?;
         Ok(Self {
+            queued_bytes,
             lines: Mutex::new(Some(lines)),
             writer: Mutex::new(Some(writer)),
             written: AtomicU64::new(0),
@@ -55,18 +63,25 @@ impl LogFile {
 
     /// Queues a line, or drops it.
     pub(super) fn write(&self, line: Vec<u8>) {
-        let is_queued = self
-            .lines
-            .lock()
-            .as_ref()
-            .is_some_and(|lines| lines.try_send(line).is_ok());
-        if is_queued {
+        if self.enqueue(line) {
             self.written.fetch_add(1, Ordering::Relaxed);
         } else if self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::error!(
                 "the audit log cannot keep up: events are dropped; see apiserver_audit_error_total"
             );
         }
+    }
+
+    fn enqueue(&self, line: Vec<u8>) -> bool {
+        let bytes = line.len();
+        let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let fits = before == 0 || before + bytes <= MAX_QUEUED_BYTES;
+        let lines = self.lines.lock();
+        let is_queued = fits && lines.as_ref().is_some_and(|lines| lines.try_send(line).is_ok());
+        if !is_queued {
+            self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        is_queued
     }
 
     pub(super) fn figures(&self) -> AuditFigures {
@@ -116,11 +131,15 @@ impl Rotating {
     }
 
     /// Writes until all senders are dropped. Lines queued together are flushed together.
-    fn write_all(&mut self, queue: &Receiver<Vec<u8>>) {
+    fn write_all(&mut self, queue: &Receiver<Vec<u8>>, queued_bytes: &AtomicUsize) {
+        let write = |line: Vec<u8>, rotating: &mut Self| {
+            queued_bytes.fetch_sub(line.len(), Ordering::Relaxed);
+            rotating.write(&line)
+        };
         while let Ok(first) = queue.recv() {
-            let mut written = self.write(&first);
+            let mut written = write(first, self);
             while let Ok(line) = queue.try_recv() {
-                written = written.and(self.write(&line));
+                written = written.and(write(line, self));
             }
             if let Err(error) = written.and_then(|()| self.flush()) {
                 tracing::error!(%error, "cannot write the audit log");
@@ -225,6 +244,37 @@ fn split(path: &Path) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A log whose thread writes nothing.
+    fn stuck(queue: SyncSender<Vec<u8>>) -> LogFile {
+        LogFile {
+            lines: Mutex::new(Some(queue)),
+            queued_bytes: Arc::default(),
+            writer: Mutex::new(None),
+            written: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_queued_events_are_limited() {
+        let (lines, queue) = sync_channel(MAX_QUEUED);
+        let log = stuck(lines);
+        let large = vec![b'x'; MAX_QUEUED_BYTES / 4];
+        (0..6).for_each(|_| log.write(large.clone()));
+        assert_eq!((log.figures().written, log.figures().dropped), (4, 2));
+        log.close();
+        // Written, or at least tried, they make room again.
+        let folder = tempfile::tempdir().unwrap();
+        let options = AuditLogOptions {
+            path: folder.path().join("audit.log"),
+            ..AuditLogOptions::default()
+        };
+        Rotating::open(options)
+            .unwrap()
+            .write_all(&queue, &log.queued_bytes);
+        assert_eq!(log.queued_bytes.load(Ordering::Relaxed), 0);
+    }
 
     #[test]
     fn a_log_is_rotated_by_size_and_keeps_the_newest() {
