@@ -13,6 +13,10 @@ const REASONS: [&str; 4] = [
     "FieldValueRequired",
 ];
 
+const MAX_MESSAGE_BYTES: usize = 2048;
+/// The characters of a too long message that its error shows.
+const SHOWN_OF_MESSAGE: usize = 10;
+
 /// The errors of the rules at one node before compilation.
 pub(crate) fn rule_errors(path: &FieldPath, schema: &Value, errors: &mut FieldErrors) {
     let rules = schema[RULES].as_array().into_iter().flatten();
@@ -28,6 +32,14 @@ pub(crate) fn rule_errors(path: &FieldPath, schema: &Value, errors: &mut FieldEr
             errors.push(FieldError::required(&at.child("rule"), "rule is not specified"));
         } else if is_blank("message") {
             invalid("message", "must be non-empty if specified");
+        } else if text("message").len() > MAX_MESSAGE_BYTES {
+            let start: String = text("message").chars().take(SHOWN_OF_MESSAGE).collect();
+            let why = format!("must have a maximum length of {MAX_MESSAGE_BYTES} characters");
+            errors.push(FieldError::invalid(
+                &at.child("message"),
+                format!("{start}..."),
+                why,
+            ));
         } else if has_lines("message") {
             invalid("message", "must not contain line breaks");
         } else if has_lines("rule") && text("message").is_empty() {

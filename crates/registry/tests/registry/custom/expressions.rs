@@ -129,6 +129,11 @@ async fn the_other_fields_of_a_rule_are_validated() {
             "Invalid value: \"a\\nb\": must not contain line breaks",
         ),
         (
+            json!({"message": "0123456789".repeat(205)}),
+            "message",
+            "Invalid value: \"0123456789...\": must have a maximum length of 2048 characters",
+        ),
+        (
             json!({"rule": "self.name\n== 'a'"}),
             "message",
             "Required value: message must be specified if rule contains line breaks",
