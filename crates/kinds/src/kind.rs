@@ -89,6 +89,8 @@ pub struct Kind {
     pub cells_beyond: &'static [Column],
     /// The sort key of rows, if not the name.
     pub row_order: Option<fn(&Value) -> i64>,
+    /// The annotations of a default object, if the Table of a list marks it.
+    pub default_marks: &'static [&'static str],
     /// The condition of a row.
     pub row_condition: fn(&Value) -> Option<RowCondition>,
     /// The selectable fields, beyond `metadata.name` and `metadata.namespace`.
@@ -255,6 +257,7 @@ impl Kind {
         columns: &[],
         cells_beyond: &[],
         row_order: None,
+        default_marks: &[],
         row_condition: |_| None,
         selectable: None,
         unselectable: None,

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
-use watchkeeper_kinds::{Heading, scale_cells, scale_headings};
+use watchkeeper_kinds::{Heading, default_class, scale_cells, scale_headings};
 use watchkeeper_meta::{Status, Time, WatchEventKind};
 use watchkeeper_storage::Revision;
 
@@ -84,13 +84,21 @@ impl TablePrinter<'_> {
     }
 
     fn rows(&self, list: &List) -> Result<Vec<Row>, Status> {
-        let Some(order) = self.definition.kind.row_order else {
+        let kind = self.definition.kind;
+        if kind.row_order.is_none() && kind.default_marks.is_empty() {
             return list.objects().map(|object| self.row(&object)).collect();
-        };
+        }
         let objects = list.objects().map(|object| object.to_value(self.definition));
         let mut objects = objects.collect::<Result<Vec<Value>, Status>>()?;
-        objects.sort_by_key(order);
-        Ok(objects.into_iter().map(|object| self.row_of(object)).collect())
+        if let Some(order) = kind.row_order {
+            objects.sort_by_key(order);
+        }
+        let default = default_class(&objects, kind.default_marks);
+        let mut rows: Vec<Row> = objects.into_iter().map(|object| self.row_of(object)).collect();
+        if let Some(name) = default.and_then(|index| rows[index].cells.first_mut()) {
+            *name = json!(format!("{} (default)", name.as_str().unwrap_or_default()));
+        }
+        Ok(rows)
     }
 
     /// One object; ends with a newline.

@@ -9,7 +9,7 @@ use crate::kind::{Hooks, Kind, PLAIN};
 use crate::rules::defaulting::fill;
 use crate::rules::place::{Errors, Place};
 use crate::table::Column;
-use crate::table::cells::{condition, text_at};
+use crate::table::cells::{condition_of, text_at};
 
 /// The kind served as `apiservices`.
 pub static KIND: Kind = Kind {
@@ -30,7 +30,7 @@ pub static KIND: Kind = Kind {
 const COLUMNS: &[Column] = &[
     Column::NAME,
     Column::text("Service", |row| json!(shown_service(row.at("/spec/service")))),
-    Column::text("Available", |row| json!(condition(row.object, "Available"))),
+    Column::text("Available", |row| json!(shown_availability(row.object))),
     Column::AGE,
 ];
 
@@ -112,6 +112,18 @@ fn check_provider(provider: &Place<'_, '_>, errors: &mut Errors) {
     let port = provider.field("port");
     if port.is_set() && !(1..=65_535).contains(&port.number()) {
         errors.push(port.invalid("port is not valid: must be between 1 and 65535, inclusive"));
+    }
+}
+
+/// Whether the service is available, and why if it is not.
+fn shown_availability(service: &Value) -> String {
+    let Some(condition) = condition_of(service, "Available") else {
+        return "Unknown".to_owned();
+    };
+    let (status, reason) = (text_at(condition, "/status"), text_at(condition, "/reason"));
+    match reason.is_empty() || status == "True" {
+        true => status,
+        false => format!("{status} ({reason})"),
     }
 }
 

@@ -42,11 +42,9 @@ pub static KIND: Kind = Kind {
 const COLUMNS: &[Column] = &[
     Column::NAME,
     Column::text("AddressType", |row| json!(row.text("/addressType"))),
-    Column::text("Ports", |row| {
-        json!(some_of(slice_ports(row.object), 3, "<unset>"))
-    }),
+    Column::text("Ports", |row| json!(some_of(slice_ports(row.object), "<unset>"))),
     Column::text("Endpoints", |row| {
-        json!(some_of(slice_addresses(row.object), 3, "<unset>"))
+        json!(some_of(slice_addresses(row.object), "<unset>"))
     }),
     Column::AGE,
 ];

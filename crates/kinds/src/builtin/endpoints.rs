@@ -117,8 +117,12 @@ pub(crate) fn check_app_protocol(entry: &Place<'_, '_>, errors: &mut Errors) {
 }
 
 fn shown_endpoints(object: &Value) -> String {
+    let subsets = object["subsets"].as_array();
+    if subsets.is_none_or(Vec::is_empty) {
+        return NONE.to_owned();
+    }
     let mut all = Vec::new();
-    for subset in object["subsets"].as_array().into_iter().flatten() {
+    for subset in subsets.into_iter().flatten() {
         let addresses = list_of(&subset["addresses"], |address| text_at(address, "/ip"));
         let ports = list_of(&subset["ports"], |port| plain(&port["port"]));
         match ports.is_empty() {
@@ -131,5 +135,6 @@ fn shown_endpoints(object: &Value) -> String {
             })),
         }
     }
-    some_of(all, 3, NONE)
+    // Empty if no address is ready.
+    some_of(all, "")
 }

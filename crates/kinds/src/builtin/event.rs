@@ -256,10 +256,9 @@ pub(crate) fn last_seen(event: &Value, now: Time) -> String {
 pub(crate) fn event_object(event: &Value) -> String {
     let kind = either(event, "/involvedObject/kind", "/regarding/kind").to_lowercase();
     let name = either(event, "/involvedObject/name", "/regarding/name");
-    if kind.is_empty() {
-        name
-    } else {
-        format!("{kind}/{name}")
+    match name.is_empty() {
+        true => kind,
+        false => format!("{kind}/{name}"),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::Part;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::formats::{port_name, wildcard_domain};
 use crate::rules::place::{Errors, Place};
-use crate::table::cells::{list_of, load_balancer, some_of, text_at};
+use crate::table::cells::{MOST_SHOWN, list_of, load_balancer, or, text_at, with_more};
 use crate::table::{Column, Row};
 
 /// The deprecated way to name the class.
@@ -211,10 +211,17 @@ fn check_point(point: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
+/// The first hosts. Rules without a host count only after those: Kubernetes gives the number of all further rules.
 fn ingress_hosts(ingress: &Value) -> String {
-    let mut hosts = list_of(&ingress["spec"]["rules"], |rule| text_at(rule, "/host"));
-    hosts.retain(|host| !host.is_empty());
-    some_of(hosts, 3, "*")
+    let hosts = list_of(&ingress["spec"]["rules"], |rule| text_at(rule, "/host"));
+    let named = hosts.iter().enumerate().filter(|(_, host)| !host.is_empty());
+    let (places, shown): (Vec<usize>, Vec<&str>) = named
+        .take(MOST_SHOWN)
+        .map(|(place, host)| (place, host.as_str()))
+        .unzip();
+    let is_cut = places.len() == MOST_SHOWN && places[MOST_SHOWN - 1] + 1 < hosts.len();
+    let more = if is_cut { hosts.len() - MOST_SHOWN } else { 0 };
+    with_more(or(shown.join(","), "*"), more)
 }
 
 fn ingress_ports(row: &Row<'_>) -> &'static str {

@@ -229,7 +229,7 @@ fn node_roles(node: &Value) -> String {
         .filter_map(
             |(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {
                 Some(role) if !role.is_empty() => Some(role.to_owned()),
-                _ if key == "kubernetes.io/role" => value.as_str().map(str::to_owned),
+                _ if key == "kubernetes.io/role" && value != "" => value.as_str().map(str::to_owned),
                 _ => None,
             },
         )

@@ -7,6 +7,7 @@ use watchkeeper_meta::FieldError;
 use watchkeeper_meta::validation::qualified_name;
 
 use crate::builtin::pod;
+use crate::default_class::STORAGE_CLASS_MARKS;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::fill;
 use crate::rules::place::{Errors, Place};
@@ -23,6 +24,7 @@ pub static KIND: Kind = Kind {
     plural: "storageclasses",
     delete_returns_object: true,
     columns: COLUMNS,
+    default_marks: STORAGE_CLASS_MARKS,
     hooks: HOOKS,
     ..Kind::PLAIN
 };

@@ -6,7 +6,7 @@ use crate::builtin::persistent_volume_claim::protect;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::rules::place::{Errors, Place};
 use crate::rules::storage_classes::{check_parameters, check_provisioner};
-use crate::table::Column;
+use crate::table::{Column, Row};
 
 /// The kind served as `volumeattributesclasses`.
 pub static KIND: Kind = Kind {
@@ -19,8 +19,11 @@ pub static KIND: Kind = Kind {
     ..Kind::PLAIN
 };
 
+/// The annotation that marks a default class.
+const DEFAULT_MARK: &str = "volumeattributesclass.alpha.kubernetes.io/is-default-class";
+
 const COLUMNS: &[Column] = &[
-    Column::NAME,
+    Column::text("Name", |row| json!(shown_name(row))).naming(),
     Column::text("DriverName", |row| json!(row.text("/driverName"))),
     Column::AGE,
 ];
@@ -32,6 +35,14 @@ const HOOKS: Hooks = Hooks {
     change_first: true,
     ..PLAIN
 };
+
+fn shown_name(row: &Row<'_>) -> String {
+    let name = row.text("/metadata/name");
+    match row.object["metadata"]["annotations"][DEFAULT_MARK] == "true" {
+        true => format!("{name} (default)"),
+        false => name,
+    }
+}
 
 fn check(class: &Place<'_, '_>, errors: &mut Errors) {
     let driver = class.field("driverName");

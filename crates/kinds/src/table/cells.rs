@@ -1,5 +1,7 @@
 //! Cells of Tables that several kinds share, with Kubernetes' texts.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use watchkeeper_meta::LabelSelector;
 
@@ -81,40 +83,49 @@ pub(crate) fn selector(selector: &Value) -> String {
     }
 }
 
+/// The most items of a list that a cell shows.
+pub(crate) const MOST_SHOWN: usize = 3;
+
 /// The first few of a list, and the number of further ones.
-pub(crate) fn some_of(items: Vec<String>, most: usize, none: &str) -> String {
+pub(crate) fn some_of(items: Vec<String>, none: &str) -> String {
     if items.is_empty() {
         return none.to_owned();
     }
-    let shown = items[..items.len().min(most)].join(",");
-    match items.len().checked_sub(most) {
-        Some(more) if more > 0 => format!("{shown} + {more} more..."),
-        _ => shown,
+    let shown = items[..items.len().min(MOST_SHOWN)].join(",");
+    with_more(shown, items.len().saturating_sub(MOST_SHOWN))
+}
+
+/// A shortened list, and the number of items it leaves out.
+pub(crate) fn with_more(shown: String, more: usize) -> String {
+    match more {
+        0 => shown,
+        _ => format!("{shown} + {more} more..."),
     }
 }
 
-pub(crate) fn condition(object: &Value, kind: &str) -> String {
+/// The condition of a type.
+pub(crate) fn condition_of<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-    let found = conditions
-        .into_iter()
-        .flatten()
-        .find(|condition| condition["type"] == kind);
-    found
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.find(|condition| condition["type"] == kind)
+}
+
+/// The status of a condition; empty if there is none.
+pub(crate) fn condition(object: &Value, kind: &str) -> String {
+    condition_of(object, kind)
         .map(|condition| plain(&condition["status"]))
         .unwrap_or_default()
 }
 
+/// The addresses of a load balancer, each once and in order.
 pub(crate) fn load_balancer(object: &Value) -> Vec<String> {
     let ingress = object
         .pointer("/status/loadBalancer/ingress")
         .cloned()
         .unwrap_or_default();
-    let mut found = list_of(&ingress, |entry| match text_at(entry, "/ip") {
-        ip if ip.is_empty() => text_at(entry, "/hostname"),
-        ip => ip,
-    });
-    found.retain(|address| !address.is_empty());
-    found
+    let found = list_of(&ingress, |entry| either(entry, "/ip", "/hostname"));
+    let found: BTreeSet<String> = found.into_iter().filter(|address| !address.is_empty()).collect();
+    found.into_iter().collect()
 }
 
 /// `resource.group/namespace/name`, without missing parts.
@@ -137,18 +148,21 @@ pub(crate) fn reference(reference: &Value) -> String {
         .join("/")
 }
 
+/// The access modes and their short names, in the order in which cells show them.
+const ACCESS_MODES: &[(&str, &str)] = &[
+    ("ReadWriteOnce", "RWO"),
+    ("ReadOnlyMany", "ROX"),
+    ("ReadWriteMany", "RWX"),
+    ("ReadWriteOncePod", "RWOP"),
+];
+
+/// The access modes, each once, however the object lists them.
 pub(crate) fn access_modes(modes: &Value) -> String {
-    let short = list_of(modes, |mode| {
-        match mode.as_str().unwrap_or_default() {
-            "ReadWriteOnce" => "RWO",
-            "ReadOnlyMany" => "ROX",
-            "ReadWriteMany" => "RWX",
-            "ReadWriteOncePod" => "RWOP",
-            other => other,
-        }
-        .to_owned()
-    });
-    short.join(",")
+    let stated: Vec<&Value> = modes.as_array().into_iter().flatten().collect();
+    let shown = ACCESS_MODES
+        .iter()
+        .filter(|(mode, _)| stated.iter().any(|stated| *stated == mode));
+    shown.map(|(_, short)| *short).collect::<Vec<_>>().join(",")
 }
 
 pub(crate) fn subjects(binding: &Value, kind: &str) -> String {
@@ -193,10 +207,30 @@ pub(crate) fn param_kind(kind: &Value) -> String {
     }
 }
 
-/// The parameter reference of a binding.
+/// The parameter reference of a binding: a name, in any namespace if none is given, or a selector.
 pub(crate) fn param_ref(parameters: &Value) -> String {
-    match parameters.is_null() {
-        true => "<unset>".to_owned(),
-        false => reference(&json!({"namespace": parameters["namespace"], "name": parameters["name"]})),
+    let (name, selector) = (text_at(parameters, "/name"), &parameters["selector"]);
+    match (name.is_empty(), selector.is_null()) {
+        (false, _) => format!("{}/{name}", or(text_at(parameters, "/namespace"), "*")),
+        (true, false) => printed_selector(selector),
+        (true, true) => "<unset>".to_owned(),
     }
+}
+
+/// A label selector as Go's protobuf code prints it.
+fn printed_selector(selector: &Value) -> String {
+    let labels = selector["matchLabels"].as_object().into_iter().flatten();
+    let labels: String = labels
+        .map(|(key, value)| format!("{key}: {},", plain(value)))
+        .collect();
+    let expressions = list_of(&selector["matchExpressions"], |expression| {
+        let [key, operator] = ["key", "operator"].map(|name| plain(&expression[name]));
+        let values = joined(&expression["values"], " ");
+        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
+    });
+    let expressions = expressions.concat();
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},\
+         MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
 }

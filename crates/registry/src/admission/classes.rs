@@ -2,7 +2,9 @@
 //! class does.
 
 use serde_json::{Value, json};
-use watchkeeper_kinds::{CLASS_ANNOTATION, Kind, Part, builtin};
+use watchkeeper_kinds::{
+    CLASS_ANNOTATION, INGRESS_CLASS_MARKS, Kind, Part, STORAGE_CLASS_MARKS, builtin, default_class,
+};
 use watchkeeper_meta::{ListOptions, Status};
 use watchkeeper_wire::values::Quantity;
 
@@ -39,16 +41,13 @@ impl Classified {
                 field: "storageClassName",
                 old_annotation: CLASS_ANNOTATION,
                 classes: &builtin::STORAGE_CLASS,
-                marks: &[
-                    "storageclass.kubernetes.io/is-default-class",
-                    "storageclass.beta.kubernetes.io/is-default-class",
-                ],
+                marks: STORAGE_CLASS_MARKS,
             }),
             kind if *kind == builtin::INGRESS => Some(Self {
                 field: "ingressClassName",
                 old_annotation: "kubernetes.io/ingress.class",
                 classes: &builtin::INGRESS_CLASS,
-                marks: &["ingressclass.kubernetes.io/is-default-class"],
+                marks: INGRESS_CLASS_MARKS,
             }),
             _ => None,
         }
@@ -59,11 +58,6 @@ impl Classified {
             || object["metadata"]["annotations"]
                 .get(self.old_annotation)
                 .is_some()
-    }
-
-    fn is_default(&self, class: &Value) -> bool {
-        let is_true = |mark: &&str| class["metadata"]["annotations"][*mark] == "true";
-        self.marks.iter().any(is_true)
     }
 }
 
@@ -78,20 +72,11 @@ impl Registry {
             return Ok(());
         };
         let classes = self.builtin(classified.classes)?;
-        let mut defaults = Vec::new();
-        for class in self.list(&classes, "", &ListOptions::default()).await?.objects() {
-            let class = class.to_value(&classes)?;
-            if classified.is_default(&class) {
-                let text = |field: &str| metadata::text(&class, field).to_owned();
-                defaults.push((text("creationTimestamp"), text("name")));
-            }
-        }
-        // The newest default wins, so that a default can be replaced without a gap; among equals, the first by name.
-        let newest = defaults
-            .into_iter()
-            .min_by(|(age, name), (other_age, other_name)| (other_age, name).cmp(&(age, other_name)));
-        if let Some((_, name)) = newest {
-            object["spec"][classified.field] = json!(name);
+        let list = self.list(&classes, "", &ListOptions::default()).await?;
+        let known = list.objects().map(|class| class.to_value(&classes));
+        let known = known.collect::<Result<Vec<Value>, Status>>()?;
+        if let Some(index) = default_class(&known, classified.marks) {
+            object["spec"][classified.field] = json!(metadata::text(&known[index], "name"));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Ages in the Tables of a watch.
+//! Tables: ages in those of a watch, the default class in that of a list.
 
 use std::time::Duration;
 
@@ -195,4 +195,31 @@ fn shift_definition() -> Value {
             }],
         },
     })
+}
+
+/// The first cells of a list's Table, or of an object's.
+async fn first_cells(client: &mut Client, path: &str) -> Vec<Value> {
+    let answer = client.send(Method::GET, path, &TABLE, "").await;
+    let table = answer.json();
+    let rows = table["rows"].as_array().unwrap().iter();
+    rows.map(|row| row["cells"][0].clone()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_storage_classes_marks_the_newest_default() {
+    const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
+    let mut world = World::new().await;
+    for (name, is_default) in [("old", "true"), ("new", "true"), ("other", "false")] {
+        let marks = json!({"storageclass.kubernetes.io/is-default-class": is_default});
+        let class =
+            json!({"metadata": {"name": name, "annotations": marks}, "provisioner": "example.com/disk"});
+        world.send(Method::POST, CLASSES, &class).await;
+        minutes_pass(1).await;
+    }
+    let all = first_cells(&mut world.client, CLASSES).await;
+    assert_eq!(json!(all), json!(["new (default)", "old", "other"]));
+    // One class alone does not tell whether it is the effective default.
+    let one = first_cells(&mut world.client, &format!("{CLASSES}/new")).await;
+    assert_eq!(json!(one), json!(["new"]));
+    world.server.shutdown().await;
 }
