@@ -22,6 +22,7 @@ mod embedded;
 mod etcd_flags;
 mod event_lines;
 mod failure;
+mod field_validation;
 mod format;
 mod identity_flags;
 mod json_path;
@@ -49,7 +50,9 @@ mod sort_key;
 mod stand_in;
 mod stdin_end;
 mod stop;
+mod switches;
 mod table;
+mod targets;
 mod update_lines;
 mod usage;
 mod waiting;
@@ -77,7 +80,9 @@ pub async fn run(words: impl IntoIterator<Item = OsString>, session: &mut Sessio
     if let Some(stand_in) = StandIn::called(words.first()) {
         return Box::pin(stand_in.run(&words, session)).await;
     }
-    let parsed = program::program_for(session.look).try_get_matches_from(&words);
+    let program = program::program_for(session.look);
+    let words = switches::plain(words, &program);
+    let parsed = program.try_get_matches_from(&words);
     let arguments = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
         Err(error) => return usage::report(&error, command_in(&words).as_deref(), session),

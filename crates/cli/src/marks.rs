@@ -12,8 +12,9 @@ use watchkeeper_wire::Object;
 use crate::cluster::Cluster;
 use crate::dry_run::DryRun;
 use crate::failure::Failure;
-use crate::selection::{Selectors, select};
+use crate::printing::{Printing, Written};
 use crate::session::Session;
+use crate::targets::{KindAlone, Target, Targets};
 
 /// The objects and the changes.
 #[derive(Debug, Args)]
@@ -23,11 +24,7 @@ pub(crate) struct MarkArguments {
     words: Vec<String>,
 
     #[command(flatten)]
-    selectors: Selectors,
-
-    /// All objects of the kinds
-    #[arg(long)]
-    all: bool,
+    targets: Targets,
 
     /// Overwrite existing values
     #[arg(long)]
@@ -39,6 +36,9 @@ pub(crate) struct MarkArguments {
 
     #[command(flatten)]
     dry_run: DryRun,
+
+    #[command(flatten)]
+    printing: Printing,
 }
 
 /// Labels or annotations, with the words for results.
@@ -80,27 +80,36 @@ pub(crate) async fn run(
             kind.one
         )));
     }
+    let printer = arguments.printing.printer()?;
     let mut failures = Vec::new();
-    for selected in select(cluster, &words).await? {
-        let api = cluster.objects(&selected.resource.resource, false);
-        let names = arguments.names(&selected.names, &api).await?;
-        for name in names {
-            match arguments.one(&api, &name, kind, &changes).await {
-                Ok(lines) => {
-                    for missing in lines.missing {
-                        writeln!(session.out, "{} {missing:?} not found.", kind.one)?;
-                    }
-                    let (name, note) = (api.resource().display_name(&name), arguments.dry_run.note());
-                    match arguments.list {
-                        true => lines
-                            .list
-                            .iter()
-                            .try_for_each(|line| writeln!(session.out, "{line}"))?,
-                        false => writeln!(session.out, "{name} {}{note}", lines.done)?,
-                    }
+    let targets = arguments
+        .targets
+        .find(&words, KindAlone::Refused, cluster, session);
+    let targets = targets.await?;
+    if targets.is_empty() {
+        session.err.line("No resources found");
+    }
+    for Target { api, name, .. } in targets {
+        match arguments.one(&api, &name, kind, &changes).await {
+            Ok(lines) => {
+                for missing in lines.missing {
+                    writeln!(session.out, "{} {missing:?} not found.", kind.one)?;
                 }
-                Err(failure) => failures.push(failure),
+                if arguments.list {
+                    let mut list = lines.list.iter();
+                    list.try_for_each(|line| writeln!(session.out, "{line}"))?;
+                    continue;
+                }
+                let resource = api.resource().clone();
+                let (name, note) = (resource.display_name(&name), arguments.dry_run.note());
+                let written = Written {
+                    line: format!("{name} {}{note}", lines.done),
+                    object: lines.object.to_value().map_err(Failure::other)?,
+                    resource,
+                };
+                printer.show(written, session)?;
             }
+            Err(failure) => failures.push(failure),
         }
     }
     Failure::all(failures)
@@ -114,16 +123,6 @@ fn change(word: &str) -> (String, Value) {
 }
 
 impl MarkArguments {
-    async fn names(&self, named: &[String], api: &DynamicApi) -> Result<Vec<String>, Failure> {
-        if !named.is_empty() {
-            return Ok(named.to_vec());
-        }
-        if !self.all && self.selectors.is_empty() {
-            return Err(Failure::text("name objects, or say which with -l or --all"));
-        }
-        self.selectors.names(api).await
-    }
-
     async fn one(
         &self,
         api: &DynamicApi,
@@ -151,6 +150,7 @@ impl MarkArguments {
         Ok(Marked {
             missing: missing.map(|(key, _)| key.clone()).collect(),
             list: kind.pairs(&after),
+            object: after.clone(),
             // A dry run keeps the version.
             done: match before.is_same_version(&after) && kind.pairs(&before) == kind.pairs(&after) {
                 true => kind.not_done,
@@ -167,6 +167,8 @@ struct Marked {
     missing: Vec<String>,
     /// The keys and values afterwards.
     list: Vec<String>,
+    /// The object afterwards.
+    object: Object,
     done: &'static str,
 }
 

@@ -4,6 +4,7 @@ use clap::Args;
 use watchkeeper_client::DynamicApi;
 use watchkeeper_client::discovery::ApiResource;
 use watchkeeper_meta::{FieldSelector, LabelSelector, ListOptions};
+use watchkeeper_wire::Object;
 
 use crate::cluster::Cluster;
 use crate::failure::Failure;
@@ -69,11 +70,12 @@ impl Selectors {
         text.parse().map_err(Failure::text)
     }
 
-    /// The names of the matching objects.
-    pub(crate) async fn names(&self, api: &DynamicApi) -> Result<Vec<String>, Failure> {
+    /// Namespace and name of the matching objects.
+    pub(crate) async fn keys(&self, api: &DynamicApi) -> Result<Vec<(String, String)>, Failure> {
         let metadata = api.clone().metadata_only();
         let list = metadata.pages().with(&self.list_options()?).collect().await?;
-        Ok(list.items.iter().map(|object| object.name().to_owned()).collect())
+        let key = |object: &Object| (object.namespace().to_owned(), object.name().to_owned());
+        Ok(list.items.iter().map(key).collect())
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -1,7 +1,7 @@
 //! `--sort-by`: the order of objects by one of their fields, as in kubectl.
 //!
-//! Numbers and quantities are ordered by size, texts naturally: `pod-9` is before `pod-10`. Objects without the field
-//! are first.
+//! Numbers and quantities are ordered by size, other texts by their bytes: `pod-10` is before `pod-9`. Objects without
+//! the field are first.
 
 use std::cmp::Ordering;
 
@@ -72,39 +72,8 @@ fn order(left: &Value, right: &Value) -> Ordering {
     let (left, right) = (plain(left), plain(right));
     match (left.parse::<Quantity>(), right.parse::<Quantity>()) {
         (Ok(left), Ok(right)) => left.cmp(&right),
-        _ => natural(&left, &right),
+        _ => left.cmp(&right),
     }
-}
-
-/// Runs of digits are compared as numbers.
-fn natural(left: &str, right: &str) -> Ordering {
-    let (mut left_rest, mut right_rest) = (left, right);
-    loop {
-        let (left_part, right_part) = (part(&mut left_rest), part(&mut right_rest));
-        let by_number = match (number(left_part), number(right_part)) {
-            (Some(left), Some(right)) => left.cmp(&right),
-            _ => left_part.cmp(right_part),
-        };
-        if by_number.is_ne() {
-            return by_number;
-        }
-        if left_part.is_empty() {
-            return left.cmp(right);
-        }
-    }
-}
-
-/// Takes the digits or the other characters at the beginning.
-fn part<'t>(rest: &mut &'t str) -> &'t str {
-    let is_digit = rest.starts_with(|first: char| first.is_ascii_digit());
-    let end = rest.find(|character: char| character.is_ascii_digit() != is_digit);
-    let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
-    *rest = after;
-    part
-}
-
-fn number(part: &str) -> Option<u128> {
-    part.parse().ok()
 }
 
 #[cfg(test)]
@@ -113,12 +82,12 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn texts_are_in_natural_order_and_quantities_by_size() {
+    fn texts_are_ordered_by_bytes_and_quantities_by_size() {
         let check = |before: Value, after: Value| {
             assert_eq!(order(&before, &after), Ordering::Less, "{before} {after}");
             assert_eq!(order(&after, &before), Ordering::Greater, "{after} {before}");
         };
-        check(json!("pod-9"), json!("pod-10"));
+        check(json!("pod-10"), json!("pod-9"));
         check(json!("a"), json!("b"));
         check(json!("pod"), json!("pod-1"));
         check(json!(9), json!(10));

@@ -29,6 +29,14 @@ pub(crate) struct ApiResources {
     #[arg(long, value_name = "VERBS", value_delimiter = ',')]
     verbs: Vec<String>,
 
+    /// Only resources of all of these categories
+    #[arg(long, value_name = "CATEGORIES", value_delimiter = ',')]
+    categories: Vec<String>,
+
+    /// Order; by default by group, then name
+    #[arg(long, value_name = "FIELD")]
+    sort_by: Option<Order>,
+
     /// Output format
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
@@ -46,6 +54,12 @@ enum Format {
     Name,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Order {
+    Name,
+    Kind,
+}
+
 /// Prints them sorted by group and name; versions that could not be read are reported last.
 pub(crate) async fn run(
     asked: ApiResources,
@@ -58,6 +72,11 @@ pub(crate) async fn run(
         .filter(|found| asked.wants(found))
         .collect();
     found.sort_by_key(|found| (&found.resource.group, &found.resource.plural));
+    match asked.sort_by {
+        None => {}
+        Some(Order::Name) => found.sort_by_key(|found| &found.resource.plural),
+        Some(Order::Kind) => found.sort_by_key(|found| &found.resource.kind),
+    }
     if asked.output == Some(Format::Name) {
         for found in found {
             writeln!(session.out, "{}", found.resource.group_resource())?;
@@ -93,6 +112,10 @@ impl ApiResources {
                 .as_ref()
                 .is_none_or(|group| resource.group == **group)
             && self.verbs.iter().all(|verb| found.has_verb(verb))
+            && self
+                .categories
+                .iter()
+                .all(|wanted| found.categories.iter().any(|has| has == wanted))
             && !found.verbs.is_empty()
     }
 

@@ -6,6 +6,7 @@ use watchkeeper_meta::ApplyOptions;
 use crate::cluster::Cluster;
 use crate::dry_run::DryRun;
 use crate::failure::Failure;
+use crate::field_validation::Validate;
 use crate::manifests::{Filenames, Manifest};
 use crate::printing::{Printing, Written};
 use crate::session::Session;
@@ -27,6 +28,9 @@ pub(crate) struct Apply {
     /// Take fields from other managers on conflict
     #[arg(long)]
     force_conflicts: bool,
+
+    #[command(flatten)]
+    validate: Validate,
 
     #[command(flatten)]
     dry_run: DryRun,
@@ -75,7 +79,7 @@ impl Apply {
             field_manager: self.field_manager.clone(),
             force: self.force_conflicts,
             dry_run: self.dry_run.is_server(),
-            field_validation: None,
+            field_validation: self.validate.mode(),
         };
         let applied = manifest.wanted.apply(&target, &options).await;
         let applied = applied.map_err(|error| Failure::from(error).doing("applying", &manifest.source))?;

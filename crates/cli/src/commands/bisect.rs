@@ -1,5 +1,6 @@
 //! `bisect`: the event at which a condition became true, in a recording or in the recent history of a live cluster.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 
 use clap::Args;
@@ -51,6 +52,8 @@ pub(crate) struct Bisect {
 /// A condition.
 #[derive(Clone, Debug, PartialEq)]
 struct Check {
+    /// As it was typed, without braces.
+    typed: String,
     path: Path,
     /// The value the path must lead to; any if not given.
     value: Option<String>,
@@ -71,14 +74,17 @@ fn check(text: &str) -> Result<Check, String> {
         },
     };
     Ok(Check {
+        typed: path.to_owned(),
         path: Path::parse(path)?,
         value,
     })
 }
 
 impl Check {
-    fn holds(&self, object: &Value) -> bool {
+    /// True if the condition holds; notes in `is_known` that the object has the field.
+    fn holds(&self, object: &Value, is_known: &Cell<bool>) -> bool {
         let found = self.path.find(object);
+        is_known.set(is_known.get() || !found.is_empty());
         match &self.value {
             Some(wanted) => found.into_iter().any(|value| plain(value) == *wanted),
             None => found.into_iter().any(|value| !value.is_null()),
@@ -92,20 +98,25 @@ impl Bisect {
         self.file.open()
     }
 
-    fn holds(&self, object: &Object) -> bool {
+    fn holds(&self, object: &Object, is_known: &Cell<bool>) -> bool {
         let value = object.to_value();
-        value.is_ok_and(|value| self.check.holds(&value))
+        value.is_ok_and(|value| self.check.holds(&value, is_known))
     }
 
     /// Prints the events, or says that there is none.
     fn print<'a>(
         &self,
         found: &'a [Entry],
+        is_known: bool,
         lines_of: impl Fn(&'a Entry) -> Result<UpdateLines<'a>, WireError>,
         session: &mut Session,
     ) -> Result<(), Failure> {
         if found.is_empty() {
-            session.err.line("The condition was never true.");
+            let typed = &self.check.typed;
+            session.err.line(match is_known {
+                true => "The condition was never true.".to_owned(),
+                false => format!("The condition was never true: no version has the field {{{typed}}}."),
+            });
             return Err(Failure::Judged);
         }
         let count = if self.all { found.len() } else { 1 };
@@ -126,13 +137,15 @@ pub(crate) fn run_recorded(
 ) -> Result<(), Failure> {
     let object = RecordedObject::find(recording, &bisect.words, namespace)?;
     let key = object.key_if_named();
-    let found = recording.became(&object.resource, key.as_ref(), |object| bisect.holds(object));
+    let is_known = Cell::new(false);
+    let holds = |object: &Object| bisect.holds(object, &is_known);
+    let found = recording.became(&object.resource, key.as_ref(), holds);
     let mut found = found.map_err(Failure::other)?;
     if key.is_none() && object.resource.scope == Scope::Namespaced {
         let is_in = |entry: &Entry, wanted| entry.key().is_some_and(|key| key.namespace() == wanted);
         found.retain(|entry| namespace.is_none_or(|wanted| is_in(entry, wanted)));
     }
-    bisect.print(&found, UpdateLines::of_entry, session)
+    bisect.print(&found, is_known.get(), UpdateLines::of_entry, session)
 }
 
 /// Finds the event in the recent history of the cluster.
@@ -144,6 +157,7 @@ pub(crate) async fn run_live(
     let past = LivePast::find(cluster, &bisect.words).await?;
     let entries = past.entries(session).await?;
     let entries = entries.into_iter().map(Ok::<_, Infallible>);
-    let Ok(found) = became(entries, |object| bisect.holds(object));
-    bisect.print(&found, UpdateLines::of_remembered, session)
+    let is_known = Cell::new(false);
+    let Ok(found) = became(entries, |object| bisect.holds(object, &is_known));
+    bisect.print(&found, is_known.get(), UpdateLines::of_remembered, session)
 }

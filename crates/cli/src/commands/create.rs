@@ -6,11 +6,12 @@ mod generate;
 use clap::Args;
 use serde_json::Value;
 use watchkeeper_client::DynamicApi;
-use watchkeeper_meta::{CreateOptions, FieldValidation};
+use watchkeeper_meta::CreateOptions;
 
 use crate::cluster::{Cluster, is_namespaced};
 use crate::dry_run::DryRun;
 use crate::failure::Failure;
+use crate::field_validation::Validate;
 use crate::manifests::{Filenames, Manifest};
 use crate::printing::{Printing, Written};
 use crate::session::Session;
@@ -44,6 +45,9 @@ pub(crate) struct Create {
         global = true
     )]
     field_manager: String,
+
+    #[command(flatten)]
+    validate: Validate,
 
     #[command(flatten)]
     dry_run: DryRun,
@@ -131,7 +135,7 @@ impl Create {
     async fn write(&self, target: &DynamicApi, object: Value) -> Result<Written, Failure> {
         let options = CreateOptions {
             field_manager: Some(self.field_manager.clone()),
-            field_validation: Some(FieldValidation::Strict),
+            field_validation: self.validate.mode(),
             dry_run: self.dry_run.is_server(),
         };
         let object = match self.dry_run.is_client() {

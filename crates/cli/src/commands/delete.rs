@@ -12,9 +12,9 @@ use crate::cluster::Cluster;
 use crate::dry_run::DryRun;
 use crate::duration;
 use crate::failure::Failure;
-use crate::manifests::{Filenames, Manifest};
-use crate::selection::{Selectors, select};
+use crate::manifests::Manifest;
 use crate::session::Session;
+use crate::targets::{KindAlone, Target, Targets};
 use crate::waiting::until;
 
 /// Delete objects by file, name or label
@@ -23,28 +23,22 @@ use crate::waiting::until;
   watchkeeper delete -f demo.yaml
   watchkeeper delete pod/web service/web
   watchkeeper delete pods -l app=web
-  watchkeeper delete configmaps --all -n shop --wait=false")]
+  watchkeeper delete configmaps --all -n shop --wait=false
+  watchkeeper delete pods -A --field-selector status.phase=Failed")]
 pub(crate) struct Delete {
     /// Objects to delete: kind/name …, or a kind and names
     #[arg(value_name = "RESOURCE")]
     words: Vec<String>,
 
     #[command(flatten)]
-    files: Filenames,
-
-    #[command(flatten)]
-    selectors: Selectors,
-
-    /// All objects of the kinds
-    #[arg(long)]
-    all: bool,
+    targets: Targets,
 
     /// Ignore objects that do not exist
     #[arg(long)]
     ignore_not_found: bool,
 
-    /// Grace period of pods, in seconds
-    #[arg(long, value_name = "SECONDS")]
+    /// Grace period of pods, in seconds; 0 needs --force
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     grace_period: Option<i64>,
 
     /// Delete pods with a grace period of one second
@@ -52,7 +46,7 @@ pub(crate) struct Delete {
     now: bool,
 
     /// Delete pods without waiting: their containers may keep running for a while
-    #[arg(long, conflicts_with = "grace_period")]
+    #[arg(long)]
     force: bool,
 
     /// Treatment of dependents
@@ -61,6 +55,10 @@ pub(crate) struct Delete {
 
     #[command(flatten)]
     dry_run: DryRun,
+
+    /// Print only kind/name
+    #[arg(short, long, value_name = "name", value_parser = ["name"])]
+    output: Option<String>,
 
     /// Wait until the objects are gone
     #[arg(long, value_name = "BOOL", default_value_t = true, require_equals = true, num_args = 0..=1,
@@ -78,6 +76,10 @@ enum Cascade {
     Foreground,
     Orphan,
 }
+
+/// kubectl's words.
+const IMMEDIATELY: &str = "Warning: Immediate deletion does not wait for confirmation that the running resource has been \
+                           terminated. The resource may continue to run on the cluster indefinitely.";
 
 /// One object to delete.
 struct Doomed {
@@ -97,6 +99,9 @@ struct Leaving {
 pub(crate) async fn run(delete: Delete, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let (mut leaving, mut failures) = (Vec::new(), Vec::new());
     let doomed = delete.doomed(cluster, session).await?;
+    if delete.force && !doomed.is_empty() {
+        session.err.line(IMMEDIATELY);
+    }
     if doomed.is_empty() {
         writeln!(session.out, "No resources found")?;
     }
@@ -107,13 +112,7 @@ pub(crate) async fn run(delete: Delete, cluster: &Cluster, session: &mut Session
         };
         match deleted {
             Ok(gone) => {
-                let how = if delete.force { "force deleted" } else { "deleted" };
-                writeln!(
-                    session.out,
-                    "{} {how}{}",
-                    gone.api.resource().display_name(&gone.name),
-                    delete.dry_run.note()
-                )?;
+                writeln!(session.out, "{}", delete.line(&gone))?;
                 session.out.flush()?;
                 leaving.push(gone);
             }
@@ -131,15 +130,39 @@ pub(crate) async fn run(delete: Delete, cluster: &Cluster, session: &mut Session
 }
 
 impl Delete {
+    fn line(&self, gone: &Leaving) -> String {
+        let name = gone.api.resource().display_name(&gone.name);
+        let how = if self.force { "force deleted" } else { "deleted" };
+        match self.output {
+            Some(_) => name,
+            None => format!("{name} {how}{}", self.dry_run.note()),
+        }
+    }
+
     /// Checks that need no cluster.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        match (self.words.is_empty(), self.files.is_empty()) {
+        if self.force && self.grace_period.is_some_and(|seconds| seconds > 0) {
+            return Err(Failure::text(
+                "--force and --grace-period greater than 0 cannot be specified together",
+            ));
+        }
+        match (self.words.is_empty(), self.targets.files.is_empty()) {
             (true, true) => Err(Failure::text(
                 "name what to delete: `watchkeeper delete pod/web`, `watchkeeper delete pods -l app=web` or \
                  `watchkeeper delete -f FILE`",
             )),
-            (_, false) => self.files.check(),
+            (_, false) => self.targets.files.check(),
             (false, true) => Ok(()),
+        }
+    }
+
+    /// The grace period. As in kubectl, none at all needs `--force`, and a negative one is the object's own.
+    fn seconds(&self) -> Option<i64> {
+        match (self.now, self.force, self.grace_period) {
+            (true, ..) => Some(1),
+            (_, true, _) => Some(0),
+            (_, false, Some(0)) => Some(1),
+            (_, false, asked) => asked.filter(|seconds| *seconds > 0),
         }
     }
 
@@ -148,11 +171,10 @@ impl Delete {
         cluster: &Cluster,
         session: &mut Session,
     ) -> Result<Vec<Result<Doomed, Failure>>, Failure> {
-        match (self.words.is_empty(), self.files.filename.is_empty()) {
-            (false, false) => Err(Failure::text("name objects or files with -f, not both")),
-            (true, _) => {
+        match (self.words.is_empty(), self.targets.files.filename.is_empty()) {
+            (true, false) => {
                 let mut found = Vec::new();
-                for manifest in self.files.read(session)? {
+                for manifest in self.targets.files.read(session)? {
                     found.push(match manifest {
                         Ok(manifest) => of_manifest(manifest, cluster).await,
                         Err(failure) => Err(failure),
@@ -160,45 +182,34 @@ impl Delete {
                 }
                 Ok(found)
             }
-            (false, true) => self.selected(cluster).await,
+            _ => self.selected(cluster, session).await,
         }
     }
 
-    async fn selected(&self, cluster: &Cluster) -> Result<Vec<Result<Doomed, Failure>>, Failure> {
-        let mut found = Vec::new();
-        for selected in select(cluster, &self.words).await? {
-            let api = cluster.objects(&selected.resource.resource, false);
-            let names = match selected.names.is_empty() {
-                false if self.all || !self.selectors.is_empty() => {
-                    return Err(Failure::text("name objects or select them, not both"));
-                }
-                false => selected.names,
-                true if self.all || !self.selectors.is_empty() => self.selectors.names(&api).await?,
-                true => {
-                    return Err(Failure::text(
-                        "resource(s) were provided, but no name was specified; -l or --all selects several",
-                    ));
-                }
-            };
-            found.extend(names.into_iter().map(|name| {
-                Ok(Doomed {
-                    api: api.clone(),
-                    name,
-                    source: None,
-                })
-            }));
-        }
-        Ok(found)
+    async fn selected(
+        &self,
+        cluster: &Cluster,
+        session: &mut Session,
+    ) -> Result<Vec<Result<Doomed, Failure>>, Failure> {
+        let targets = self
+            .targets
+            .find(&self.words, KindAlone::Refused, cluster, session);
+        let doomed = |target: Target| Doomed {
+            api: target.api,
+            name: target.name,
+            source: None,
+        };
+        Ok(targets
+            .await?
+            .into_iter()
+            .map(|target| Ok(doomed(target)))
+            .collect())
     }
 
     async fn one(&self, doomed: Doomed) -> Result<Leaving, Failure> {
         let Doomed { api, name, source } = doomed;
         let options = DeleteOptions {
-            grace_period_seconds: match (self.now, self.force) {
-                (true, _) => Some(1),
-                (_, true) => Some(0),
-                _ => self.grace_period,
-            },
+            grace_period_seconds: self.seconds(),
             propagation_policy: Some(match self.cascade {
                 Cascade::Background => PropagationPolicy::Background,
                 Cascade::Foreground => PropagationPolicy::Foreground,

@@ -19,9 +19,11 @@ use crate::documents::{self, Form};
 use crate::event_lines::{age_of, source, time_of};
 use crate::failure::Failure;
 use crate::json_path::plain;
+use crate::manifests::Filenames;
 use crate::owned::list;
-use crate::selection::{Selectors, select};
+use crate::selection::Selectors;
 use crate::session::Session;
+use crate::targets::{check_selection, named};
 use page::{Page, fields, items, moment, text};
 
 /// Maps whose keys are chosen by users.
@@ -40,11 +42,15 @@ const PEOPLES_KEYS: [&str; 7] = [
 #[command(after_help = "Examples:
   watchkeeper describe pod web
   watchkeeper describe deployment/web service/web
-  watchkeeper describe pods -l app=web")]
+  watchkeeper describe pods -l app=web
+  watchkeeper describe -f web.yaml")]
 pub(crate) struct Describe {
     /// Objects: kind/name …, a kind and names, a kind and the start of names, or a kind
-    #[arg(value_name = "RESOURCE", required = true)]
+    #[arg(value_name = "RESOURCE", required_unless_present_any = ["filename", "kustomize"])]
     words: Vec<String>,
+
+    #[command(flatten)]
+    files: Filenames,
 
     #[command(flatten)]
     selectors: Selectors,
@@ -53,16 +59,18 @@ pub(crate) struct Describe {
     #[arg(short = 'A', long)]
     all_namespaces: bool,
 
-    /// Omit the events
-    #[arg(long)]
-    no_events: bool,
+    /// Show the events about it
+    #[arg(long, value_name = "BOOL", default_value_t = true, require_equals = true, num_args = 0..=1,
+        default_missing_value = "true", action = clap::ArgAction::Set)]
+    show_events: bool,
 }
 
 /// Describes each object, separated by empty lines.
 pub(crate) async fn run(describe: Describe, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let (mut shown, mut failures) = (0, Vec::new());
-    for selected in select(cluster, &describe.words).await? {
-        let api = cluster.objects(&selected.resource.resource, describe.all_namespaces);
+    for selected in named(&describe.words, &describe.files, cluster, session).await? {
+        check_selection(&selected, !describe.selectors.is_empty(), describe.all_namespaces)?;
+        let api = selected.api(cluster, describe.all_namespaces);
         for object in describe.objects(&api, &selected.names, &mut failures).await? {
             // kubectl separates objects whose names only start so by one empty line, and ends with it.
             let name = text(&object["metadata"]["name"]);
@@ -73,7 +81,7 @@ pub(crate) async fn run(describe: Describe, cluster: &Cluster, session: &mut Ses
             shown += 1;
             let mut page = Page::default();
             describe_object(&selected.resource.resource, &object, cluster, &mut page).await?;
-            if !describe.no_events && !has_no_events(&selected.resource.resource) {
+            if describe.show_events && !has_no_events(&selected.resource.resource) {
                 print_events(events(cluster, &object).await?, &mut page);
             }
             session.out.write_all(page.into_text().as_bytes())?;

@@ -5,13 +5,16 @@ use std::io::Write as _;
 use clap::Args;
 use serde_json::Value;
 use watchkeeper_client::WatchEvent;
-use watchkeeper_meta::{FieldSelector, ListOptions, WatchOptions};
+use watchkeeper_meta::{FieldSelector, ListOptions, Resource, WatchOptions};
 use watchkeeper_wire::schema::resources;
 
 use crate::cluster::Cluster;
 use crate::event_lines::{age_of, time_of};
 use crate::failure::Failure;
+use crate::format::{Format, complete};
 use crate::json_path::plain;
+use crate::list_printer::ListPrinter;
+use crate::output::Output;
 use crate::selection::select_one;
 use crate::session::Session;
 use crate::stop;
@@ -23,6 +26,7 @@ use crate::table::print_aligned;
   watchkeeper events
   watchkeeper events --for deployment/web
   watchkeeper events -A --types Warning
+  watchkeeper events -A -o json
   watchkeeper events -w")]
 pub(crate) struct Events {
     /// Only those about this object: kind/name
@@ -36,6 +40,10 @@ pub(crate) struct Events {
     /// In all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
+
+    /// Output format: json, yaml, name, jsonpath=…, custom-columns=…
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<String>,
 
     /// Print no headers
     #[arg(long)]
@@ -58,6 +66,7 @@ fn event_type(text: &str) -> Result<String, &'static str> {
 
 /// Prints them, and further ones with `-w`.
 pub(crate) async fn run(events: Events, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
+    let format = events.output.as_deref().map(Format::parse).transpose()?;
     let fields = events.fields(cluster).await?;
     let found = resources::by_plural("", "v1", "events");
     let resource = &found
@@ -75,18 +84,17 @@ pub(crate) async fn run(events: Events, cluster: &Cluster, session: &mut Session
     }
     known.retain(|event| events.wants(event));
     known.sort_by_key(|event| time_of(event).map(|time| (time.seconds, time.nanos)));
-    let mut widths = Vec::new();
     if known.is_empty() && !events.watch {
         session.err.line(events.nothing(cluster));
         return Ok(());
     }
-    let header = (!events.no_headers).then(|| events.header());
-    let lines: Vec<_> = header
-        .into_iter()
-        .chain(known.iter().map(|event| events.line(event)))
-        .collect();
-    print_aligned(&lines, &mut widths, &mut session.out)?;
-    session.out.flush()?;
+    let mut printer = Printer {
+        events: &events,
+        resource,
+        format: format.unwrap_or_default(),
+        widths: Vec::new(),
+    };
+    printer.begin(known, &mut session.out)?;
     if !events.watch {
         return Ok(());
     }
@@ -114,9 +122,51 @@ pub(crate) async fn run(events: Events, cluster: &Cluster, session: &mut Session
         };
         let event = object.to_value().map_err(Failure::other)?;
         if events.wants(&event) {
-            print_aligned(&[events.line(&event)], &mut widths, &mut session.out)?;
-            session.out.flush()?;
+            printer.further(event, &mut session.out)?;
         }
+    }
+}
+
+/// Prints events in one format.
+struct Printer<'a> {
+    events: &'a Events,
+    resource: &'a Resource,
+    format: Format,
+    widths: Vec<usize>,
+}
+
+impl Printer<'_> {
+    /// The events there are: a table, a list, or as many documents if further ones follow.
+    fn begin(&mut self, events: Vec<Value>, out: &mut Output) -> Result<(), Failure> {
+        if self.format.is_table() {
+            let header = (!self.events.no_headers).then(|| self.events.header());
+            let lines = events.iter().map(|event| self.events.line(event));
+            let lines: Vec<_> = header.into_iter().chain(lines).collect();
+            print_aligned(&lines, &mut self.widths, out)?;
+            return Ok(out.flush()?);
+        }
+        if self.events.watch || self.format == Format::Name {
+            return events.into_iter().try_for_each(|event| self.further(event, out));
+        }
+        let mut list = ListPrinter::new(&self.format, self.events.no_headers);
+        for mut event in events {
+            complete(&mut event, self.resource, false);
+            list.object(event, out)?;
+        }
+        list.finish(out)
+    }
+
+    fn further(&mut self, mut event: Value, out: &mut Output) -> Result<(), Failure> {
+        if self.format.is_table() {
+            print_aligned(&[self.events.line(&event)], &mut self.widths, out)?;
+            return Ok(out.flush()?);
+        }
+        complete(&mut event, self.resource, false);
+        if self.format == Format::Yaml {
+            out.write_all(b"---\n")?;
+        }
+        self.format.print(self.resource, &event, true, out)?;
+        Ok(out.flush()?)
     }
 }
 

@@ -20,14 +20,15 @@ use crate::documents::{self, Form};
 use crate::failure::Failure;
 use crate::format::{Format, complete};
 use crate::list_printer::ListPrinter;
-use crate::manifests::{Filenames, of_manifests};
+use crate::manifests::Filenames;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::recorded::{moment, warn_of_end};
-use crate::selection::{Selected, Selectors, select};
+use crate::selection::{Selected, Selectors};
 use crate::session::Session;
 use crate::sort_key::SortKey;
 use crate::table::{Layout, Printer, Table};
+use crate::targets::{check_selection, named};
 
 /// The largest answer of `--raw`.
 const MAX_RAW_BYTES: usize = 512 << 20;
@@ -168,7 +169,10 @@ pub(crate) async fn run(get: Get, cluster: &Cluster, session: &mut Session) -> R
         Some(text) => Format::parse(text)?,
         None => Format::Table,
     };
-    let selected = get.selected(cluster, session).await?;
+    let selected = named(&get.words, &get.files, cluster, session).await?;
+    for one in &selected {
+        check_selection(one, !get.selectors.is_empty(), get.all_namespaces)?;
+    }
     if get.subresource.is_some() && selected.iter().any(|one| one.names.is_empty()) {
         return Err(Failure::text(
             "--subresource is for named objects: deployment/web",
@@ -176,11 +180,6 @@ pub(crate) async fn run(get: Get, cluster: &Cluster, session: &mut Session) -> R
     }
     if get.sort_by.is_some() && (get.watch || get.watch_only) {
         return Err(Failure::text("--sort-by needs all objects at once: leave out -w"));
-    }
-    if get.all_namespaces && selected.iter().any(|one| !one.names.is_empty()) {
-        return Err(Failure::text(
-            "a resource cannot be retrieved by name across all namespaces",
-        ));
     }
     if get.at.is_some() && (get.watch || get.watch_only || selected.iter().any(|one| !one.names.is_empty())) {
         return Err(Failure::text(
@@ -215,15 +214,6 @@ async fn raw(path: &str, cluster: &Cluster, session: &mut Session) -> Result<(),
 }
 
 impl Get {
-    /// The objects of the words, or those of the manifests.
-    async fn selected(&self, cluster: &Cluster, session: &mut Session) -> Result<Vec<Selected>, Failure> {
-        match (self.words.is_empty(), self.files.is_empty()) {
-            (false, false) => Err(Failure::text("name objects or files with -f, not both")),
-            (true, false) => of_manifests(&self.files, cluster, session).await,
-            _ => select(cluster, &self.words).await,
-        }
-    }
-
     /// The recording to read instead of a cluster.
     pub(crate) fn recording(&self) -> Option<PathBuf> {
         self.recording.clone()
@@ -487,7 +477,7 @@ impl Get {
     }
 
     async fn nothing(&self, selected: &[Selected], cluster: &Cluster) -> String {
-        let namespaced = selected.iter().any(|one| is_namespaced(&one.resource.resource));
+        let namespaced = selected.iter().all(|one| is_namespaced(&one.resource.resource));
         if self.all_namespaces || !namespaced {
             return "No resources found".to_owned();
         }

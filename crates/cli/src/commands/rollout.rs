@@ -13,10 +13,11 @@ use watchkeeper_meta::PatchKind;
 
 use crate::age;
 use crate::cluster::Cluster;
+use crate::dry_run::DryRun;
 use crate::duration;
 use crate::failure::Failure;
-use crate::selection::select;
 use crate::session::Session;
+use crate::targets::{KindAlone, Target, Targets};
 
 /// Follow, list, undo or restart the rollout of a workload
 #[derive(Debug, Args)]
@@ -66,6 +67,9 @@ enum Verb {
         /// The revision; 0 is the previous one
         #[arg(long, value_name = "NUMBER", default_value_t = 0)]
         to_revision: i64,
+
+        #[command(flatten)]
+        dry_run: DryRun,
     },
     /// Replace all pods, a few at a time
     #[command(after_help = "Examples:\n  watchkeeper rollout restart deployment/web daemonset/agent")]
@@ -77,9 +81,12 @@ enum Verb {
 
 #[derive(Debug, Args)]
 struct Workloads {
-    /// Workloads: deployment/web …, or a kind and names
-    #[arg(value_name = "RESOURCE", required = true)]
+    /// Workloads: deployment/web …, a kind and names, or a kind for all of it
+    #[arg(value_name = "RESOURCE", required_unless_present_any = ["filename", "kustomize"])]
     words: Vec<String>,
+
+    #[command(flatten)]
+    targets: Targets,
 }
 
 /// One workload.
@@ -103,11 +110,17 @@ pub(crate) async fn run(rollout: Rollout, cluster: &Cluster, session: &mut Sessi
     | Verb::Undo { workloads, .. }
     | Verb::Restart { workloads }) = &rollout.verb;
     let mut failures = Vec::new();
-    for workload in find(cluster, &workloads.words).await? {
+    let found = workloads.find(cluster, session).await?;
+    if found.is_empty() {
+        session.err.line("No resources found");
+    }
+    for workload in found {
         let done = match &rollout.verb {
             Verb::Status { watch, timeout, .. } => status::show(&workload, *watch, *timeout, session).await,
             Verb::History { revision, .. } => history::show(&workload, *revision, cluster, session).await,
-            Verb::Undo { to_revision, .. } => history::undo(&workload, *to_revision, cluster, session).await,
+            Verb::Undo {
+                to_revision, dry_run, ..
+            } => history::undo(&workload, *to_revision, dry_run, cluster, session).await,
             Verb::Restart { .. } => restart(&workload, session).await,
         };
         failures.extend(done.err());
@@ -115,10 +128,16 @@ pub(crate) async fn run(rollout: Rollout, cluster: &Cluster, session: &mut Sessi
     Failure::all(failures)
 }
 
-async fn find(cluster: &Cluster, words: &[String]) -> Result<Vec<Workload>, Failure> {
-    let mut found = Vec::new();
-    for selected in select(cluster, words).await? {
-        let resource = &selected.resource.resource;
+impl Workloads {
+    async fn find(&self, cluster: &Cluster, session: &mut Session) -> Result<Vec<Workload>, Failure> {
+        let targets = self.targets.find(&self.words, KindAlone::All, cluster, session);
+        targets.await?.into_iter().map(Workload::of).collect()
+    }
+}
+
+impl Workload {
+    fn of(target: Target) -> Result<Self, Failure> {
+        let resource = &target.resource.resource;
         let kind = match (&*resource.group, &*resource.kind) {
             ("apps", "Deployment") => Kind::Deployment,
             ("apps", "DaemonSet") => Kind::DaemonSet,
@@ -130,24 +149,13 @@ async fn find(cluster: &Cluster, words: &[String]) -> Result<Vec<Workload>, Fail
                 )));
             }
         };
-        let api = cluster.objects(resource, false).json_only();
-        let names = match selected.names.is_empty() {
-            true => Default::default(),
-            false => selected.names,
-        };
-        if names.is_empty() {
-            return Err(Failure::text("name the workload: deployment/web"));
-        }
-        found.extend(names.into_iter().map(|name| Workload {
-            api: api.clone(),
+        Ok(Self {
+            api: target.api.json_only(),
             kind,
-            name,
-        }));
+            name: target.name,
+        })
     }
-    Ok(found)
-}
 
-impl Workload {
     async fn object(&self) -> Result<Value, Failure> {
         self.api.get(&self.name).await?.to_value().map_err(Failure::other)
     }

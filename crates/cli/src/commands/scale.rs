@@ -10,19 +10,23 @@ use watchkeeper_meta::{PatchKind, PatchOptions, Status};
 use crate::cluster::Cluster;
 use crate::dry_run::DryRun;
 use crate::failure::Failure;
-use crate::selection::select;
 use crate::session::Session;
+use crate::targets::{KindAlone, Target, Targets};
 
 /// Set the number of replicas
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   watchkeeper scale deployment/web --replicas 5
   watchkeeper scale deployment/web --replicas 5 --current-replicas 3
-  watchkeeper scale statefulset db --replicas 0")]
+  watchkeeper scale statefulset db --replicas 0
+  watchkeeper scale deployments -l tier=front --replicas 0")]
 pub(crate) struct Scale {
     /// Objects: kind/name …, or a kind and names
-    #[arg(value_name = "RESOURCE", required = true)]
+    #[arg(value_name = "RESOURCE", required_unless_present_any = ["filename", "kustomize"])]
     words: Vec<String>,
+
+    #[command(flatten)]
+    targets: Targets,
 
     /// Number of replicas
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = count)]
@@ -45,26 +49,26 @@ fn count(text: &str) -> Result<u32, String> {
 pub(crate) async fn run(scale: Scale, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let mut failures = Vec::new();
     scale.dry_run.refuse_client()?;
-    for selected in select(cluster, &scale.words).await? {
-        let resource = &selected.resource;
+    let targets = scale
+        .targets
+        .find(&scale.words, KindAlone::Refused, cluster, session);
+    let targets = targets.await?;
+    if targets.is_empty() {
+        return Err(Failure::text("no objects passed to scale"));
+    }
+    for Target { resource, api, name } in targets {
         if resource.subresource("scale").is_none() {
             let group_resource = resource.resource.group_resource();
             return Err(Failure::text(format!(
                 "{group_resource} cannot be scaled: they have no replicas"
             )));
         }
-        if selected.names.is_empty() {
-            return Err(Failure::text("name the objects to scale"));
-        }
-        let objects = cluster.objects(&resource.resource, false).json_only();
-        for name in &selected.names {
-            match scale.one(&objects, name).await {
-                Ok(()) => {
-                    let name = resource.resource.display_name(name);
-                    writeln!(session.out, "{name} scaled{}", scale.dry_run.note())?;
-                }
-                Err(failure) => failures.push(failure),
+        match scale.one(&api.json_only(), &name).await {
+            Ok(()) => {
+                let name = resource.resource.display_name(&name);
+                writeln!(session.out, "{name} scaled{}", scale.dry_run.note())?;
             }
+            Err(failure) => failures.push(failure),
         }
     }
     Failure::all(failures)

@@ -13,8 +13,8 @@ use crate::duration;
 use crate::failure::Failure;
 use crate::json_path::{Path, plain};
 use crate::object_state::condition;
-use crate::selection::{Selectors, select};
 use crate::session::Session;
+use crate::targets::{KindAlone, Target, Targets};
 use crate::waiting::until;
 
 /// Wait until objects meet a condition
@@ -23,18 +23,16 @@ use crate::waiting::until;
   watchkeeper wait --for=condition=Available deployment/web
   watchkeeper wait --for=delete pod/web-0 --timeout 60s
   watchkeeper wait --for=jsonpath='{.status.phase}'=Running pod -l app=web
-  watchkeeper wait --for=create configmap/settings")]
+  watchkeeper wait --for=condition=Ready pods --all -A --timeout 5m
+  watchkeeper wait --for=create configmap/settings
+  watchkeeper wait --for=delete -f web.yaml")]
 pub(crate) struct Wait {
     /// Objects: kind/name …, or a kind and -l
-    #[arg(value_name = "RESOURCE", required = true)]
+    #[arg(value_name = "RESOURCE", required_unless_present_any = ["filename", "kustomize"])]
     words: Vec<String>,
 
     #[command(flatten)]
-    selectors: Selectors,
-
-    /// All objects of the kinds
-    #[arg(long)]
-    all: bool,
+    targets: Targets,
 
     /// Condition: delete, create, condition=NAME[=VALUE] or jsonpath={PATH}[=VALUE]
     #[arg(long = "for", value_name = "WHAT")]
@@ -59,34 +57,29 @@ pub(crate) async fn run(wait: Wait, cluster: &Cluster, session: &mut Session) ->
     let wanted = Wanted::parse(&wait.wanted)?;
     let (mut found, mut failures) = (0, Vec::new());
     let deadline = tokio::time::Instant::now() + wait.timeout;
-    for selected in select(cluster, &wait.words).await? {
-        let api = cluster.objects(&selected.resource.resource, false);
-        let names = match selected.names.is_empty() {
-            false => selected.names,
-            true if wait.all || !wait.selectors.is_empty() => wait.selectors.names(&api).await?,
-            true => return Err(Failure::text("name objects, or say which with -l or --all")),
+    let targets = wait
+        .targets
+        .find(&wait.words, KindAlone::Refused, cluster, session);
+    for Target { api, name, .. } in targets.await? {
+        found += 1;
+        let met = met(&wanted, &api, &name);
+        let result = match wait.timeout.is_zero() {
+            true => met.await,
+            false => tokio::time::timeout_at(deadline, met).await.unwrap_or_else(|_| {
+                let plural = &api.resource().plural;
+                Err(Failure::text(format!(
+                    "timed out waiting for the condition on {plural}/{name}"
+                )))
+            }),
         };
-        for name in names {
-            found += 1;
-            let met = met(&wanted, &api, &name);
-            let result = match wait.timeout.is_zero() {
-                true => met.await,
-                false => tokio::time::timeout_at(deadline, met).await.unwrap_or_else(|_| {
-                    let plural = &api.resource().plural;
-                    Err(Failure::text(format!(
-                        "timed out waiting for the condition on {plural}/{name}"
-                    )))
-                }),
-            };
-            match result {
-                Ok(Outcome::Waited) => {
-                    let name = api.resource().display_name(&name);
-                    writeln!(session.out, "{name} condition met")?;
-                    session.out.flush()?;
-                }
-                Ok(Outcome::NothingThere) => {}
-                Err(failure) => failures.push(failure),
+        match result {
+            Ok(Outcome::Waited) => {
+                let name = api.resource().display_name(&name);
+                writeln!(session.out, "{name} condition met")?;
+                session.out.flush()?;
             }
+            Ok(Outcome::NothingThere) => {}
+            Err(failure) => failures.push(failure),
         }
     }
     // For a deletion, having no objects is success.

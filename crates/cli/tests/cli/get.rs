@@ -263,6 +263,23 @@ async fn the_server_tells_what_it_has() {
     .await;
     check(
         &world,
+        "api-resources --categories all --sort-by kind -o name",
+        expect![[r#"
+            cronjobs.batch
+            daemonsets.apps
+            deployments.apps
+            horizontalpodautoscalers.autoscaling
+            jobs.batch
+            pods
+            replicasets.apps
+            replicationcontrollers
+            services
+            statefulsets.apps
+        "#]],
+    )
+    .await;
+    check(
+        &world,
         "api-resources --api-group apps -o name --namespaced=false",
         expect![""],
     )

@@ -28,8 +28,8 @@ async fn objects_are_sorted_by_a_field() {
         &world,
         "get cm --sort-by .metadata.name -o name",
         expect![[r#"
-            configmap/pod-9
             configmap/pod-10
+            configmap/pod-9
         "#]],
     )
     .await;

@@ -24,6 +24,7 @@ mod recordings;
 mod recordings_on_disk;
 mod rollouts;
 mod support;
+mod targets;
 mod terminal;
 mod up;
 mod verbs;

@@ -252,9 +252,9 @@ async fn a_missing_argument_points_to_the_help() {
     .await;
     check(
         &world,
-        "rollout undo deployment/web --dry-run",
+        "rollout undo deployment/web --force",
         expect![[r#"
-            stderr: error: unknown flag: --dry-run
+            stderr: error: unknown flag: --force
             stderr: See 'watchkeeper rollout undo --help' for usage.
             exit 1
         "#]],

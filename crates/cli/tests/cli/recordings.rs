@@ -387,6 +387,15 @@ async fn the_event_at_which_a_condition_came_true_is_found() {
     .await;
     check(
         &world,
+        "bisect cm sky --check color=green --recording @sky.rec",
+        expect![[r#"
+            stderr: The condition was never true: no version has the field {color}.
+            exit 1
+        "#]],
+    )
+    .await;
+    check(
+        &world,
         "bisect cm --check {.a --recording @sky.rec",
         expect![[r#"
             stderr: error: invalid value '{.a' for '--check <CONDITION>': "{.a" has a brace that is not closed

@@ -41,6 +41,14 @@ async fn a_deployment_is_rolled_out_undone_and_restarted() {
     assert!(first.contains("web:1"), "{first}");
 
     assert_eq!(
+        world.run("rollout undo deployment/web --dry-run=server").await,
+        "deployment.apps/web rolled back (server dry run)\n"
+    );
+    assert_eq!(
+        world.run("get deployment web -o jsonpath={..image}").await,
+        "web:2"
+    );
+    assert_eq!(
         world.run("rollout undo deployment/web").await,
         "deployment.apps/web rolled back\n"
     );

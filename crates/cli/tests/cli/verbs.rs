@@ -232,6 +232,8 @@ async fn an_object_is_described_with_its_events() {
         Events:  <none>
     "#]]
     .assert_eq(&screen);
+    let without = world.run("describe cm a --show-events=false").await;
+    assert!(!without.contains("Events"), "{without}");
     check(
         &world,
         "describe cm missing",
@@ -365,7 +367,7 @@ async fn waiting_for_nothing_is_a_failure_unless_it_shall_be_gone() {
         (
             "wait --for=condition=Ready pods",
             expect![[r#"
-            stderr: error: name objects, or say which with -l or --all
+            stderr: error: resource(s) were provided, but no name was specified; -l or --all selects several
             exit 1
         "#]],
         ),

@@ -134,8 +134,8 @@ fn kind_names(discovery: &Discovery) -> impl Iterator<Item = String> {
 }
 
 async fn names(api: &DynamicApi) -> Option<Vec<Candidate>> {
-    let names = Selectors::default().names(api).await.ok()?;
-    Some(names.into_iter().map(plain).collect())
+    let keys = Selectors::default().keys(api).await.ok()?;
+    Some(keys.into_iter().map(|(_, name)| plain(name)).collect())
 }
 
 fn commands(line: &Line<'_>) -> Vec<Candidate> {

@@ -3,11 +3,12 @@
 use std::io::Write as _;
 
 use serde_json::{Value, json};
-use watchkeeper_meta::PatchKind;
+use watchkeeper_meta::{PatchKind, PatchOptions};
 
 use super::{Kind, Workload};
 use crate::cluster::Cluster;
 use crate::commands::describe::pod_template;
+use crate::dry_run::DryRun;
 use crate::failure::Failure;
 use crate::owned::{self, REVISION};
 use crate::session::Session;
@@ -50,9 +51,11 @@ pub(super) async fn show(
 pub(super) async fn undo(
     workload: &Workload,
     number: i64,
+    dry_run: &DryRun,
     cluster: &Cluster,
     session: &mut Session,
 ) -> Result<(), Failure> {
+    dry_run.refuse_client()?;
     let object = workload.object().await?;
     if object["spec"]["paused"] == true {
         return Err(Failure::text(format!(
@@ -78,23 +81,22 @@ pub(super) async fn undo(
         );
         return Ok(writeln!(session.out, "{} {done}", workload.display_name())?);
     }
-    match &target.patch {
-        Some(patch) => {
-            workload
-                .api
-                .patch(&workload.name, PatchKind::Strategic, patch)
-                .await?
-        }
+    let (kind, patch) = match &target.patch {
+        Some(patch) => (PatchKind::Strategic, patch.clone()),
+        // Replaced as a whole: a merge would keep what the newer template has added.
         None => {
-            // Replaced as a whole: a merge would keep what the newer template has added.
-            let patch = json!([{"op": "replace", "path": "/spec/template", "value": template}]);
-            workload
-                .api
-                .patch(&workload.name, PatchKind::Json, &patch)
-                .await?
+            let replace = json!([{"op": "replace", "path": "/spec/template", "value": template}]);
+            (PatchKind::Json, replace)
         }
     };
-    Ok(writeln!(session.out, "{} rolled back", workload.display_name())?)
+    let options = PatchOptions {
+        dry_run: dry_run.is_server(),
+        ..Default::default()
+    };
+    let patched = workload.api.patch(&workload.name, kind, &patch).with(&options);
+    patched.await?;
+    let (name, note) = (workload.display_name(), dry_run.note());
+    Ok(writeln!(session.out, "{name} rolled back{note}")?)
 }
 
 fn revision<'r>(
