@@ -9,7 +9,7 @@ use crate::rules::defaulting::{fill_empty, items_mut};
 use crate::rules::formats::{PROTOCOLS, check_not_local, parse_ip, warn_of_ip};
 use crate::rules::place::{Errors, Place};
 use crate::table::Column;
-use crate::table::cells::{NONE, list_of, plain, some_of, text_at};
+use crate::table::cells::{MOST_SHOWN, NONE, list_of, plain, some_of_many, text_at};
 
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const CONTROLLER: &str = "endpoint-controller";
@@ -121,20 +121,26 @@ fn shown_endpoints(object: &Value) -> String {
     if subsets.is_none_or(Vec::is_empty) {
         return NONE.to_owned();
     }
-    let mut all = Vec::new();
+    // Each address has each port: only those that are shown are put together.
+    let (mut shown, mut count) = (Vec::new(), 0);
     for subset in subsets.into_iter().flatten() {
         let addresses = list_of(&subset["addresses"], |address| text_at(address, "/ip"));
         let ports = list_of(&subset["ports"], |port| plain(&port["port"]));
+        count += addresses.len() * ports.len().max(1);
+        let room = MOST_SHOWN - shown.len();
         match ports.is_empty() {
-            true => all.extend(addresses),
-            false => all.extend(ports.iter().flat_map(|port| {
-                addresses.iter().map(move |address| match address.contains(':') {
-                    true => format!("[{address}]:{port}"),
-                    false => format!("{address}:{port}"),
-                })
-            })),
+            true => shown.extend(addresses.into_iter().take(room)),
+            false => {
+                let pairs = ports.iter().flat_map(|port| {
+                    addresses.iter().map(move |address| match address.contains(':') {
+                        true => format!("[{address}]:{port}"),
+                        false => format!("{address}:{port}"),
+                    })
+                });
+                shown.extend(pairs.take(room));
+            }
         }
     }
     // Empty if no address is ready.
-    some_of(all, "")
+    some_of_many(&shown, count, "")
 }

@@ -13,6 +13,13 @@ use watchkeeper_meta::{FieldError, FieldErrors, FieldPath, Scope};
 
 use super::formats;
 
+/// The texts among many values, to look them up; `None` for few.
+fn many_texts(values: &[Value]) -> Option<HashSet<String>> {
+    const MANY: usize = 16;
+    let texts = values.iter().filter_map(Value::as_str).map(str::to_owned);
+    (values.len() > MANY).then(|| texts.collect())
+}
+
 /// The rules of a value.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
@@ -22,6 +29,8 @@ pub(crate) struct Rules {
     format: String,
     pattern: Option<Regex>,
     values: Option<Vec<Value>>,
+    /// The values that are texts, if there are many.
+    texts: Option<HashSet<String>>,
     minimum: Option<Bound>,
     maximum: Option<Bound>,
     multiple_of: Option<f64>,
@@ -151,6 +160,7 @@ impl Rules {
                 .as_str()
                 .and_then(|text| pattern::compile(text).ok()),
             values: schema["enum"].as_array().cloned(),
+            texts: schema["enum"].as_array().and_then(|values| many_texts(values)),
             minimum: bound("minimum", "exclusiveMinimum"),
             maximum: bound("maximum", "exclusiveMaximum"),
             multiple_of: number("multipleOf").filter(|factor| *factor > 0.0),
@@ -379,7 +389,11 @@ impl Rules {
 
     fn check_values(&self, value: &Value, at: &At, errors: &mut FieldErrors) {
         let Some(values) = &self.values else { return };
-        if values.contains(value) {
+        let is_known = match (&self.texts, value) {
+            (Some(texts), Value::String(text)) => texts.contains(text),
+            _ => values.contains(value),
+        };
+        if is_known {
             return;
         }
         errors.push_with(|| {

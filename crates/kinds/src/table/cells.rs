@@ -88,11 +88,15 @@ pub(crate) const MOST_SHOWN: usize = 3;
 
 /// The first few of a list, and the number of further ones.
 pub(crate) fn some_of(items: Vec<String>, none: &str) -> String {
-    if items.is_empty() {
-        return none.to_owned();
+    some_of_many(&items[..items.len().min(MOST_SHOWN)], items.len(), none)
+}
+
+/// Like [`some_of`], with only those items that are shown.
+pub(crate) fn some_of_many(shown: &[String], count: usize, none: &str) -> String {
+    match count {
+        0 => none.to_owned(),
+        count => with_more(shown.join(","), count - shown.len()),
     }
-    let shown = items[..items.len().min(MOST_SHOWN)].join(",");
-    with_more(shown, items.len().saturating_sub(MOST_SHOWN))
 }
 
 /// A shortened list, and the number of items it leaves out.

@@ -1,5 +1,7 @@
 //! The part of an object that a write concerns; the rest keeps its live values.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 use watchkeeper_kinds::Part;
 use watchkeeper_wire::difference::Difference;
@@ -76,9 +78,12 @@ fn take_resources(new: &mut Value, live: &Value) {
         let Some(containers) = new["spec"].get_mut(list).and_then(Value::as_array_mut) else {
             continue;
         };
+        let wanted = wanted["spec"][list].as_array().into_iter().flatten();
+        // The first of several with one name counts.
+        let named: HashMap<Option<&str>, &Value> =
+            wanted.rev().map(|same| (same["name"].as_str(), same)).collect();
         for container in containers {
-            let mut named = wanted["spec"][list].as_array().into_iter().flatten();
-            if let Some(same) = named.find(|same| same["name"] == container["name"]) {
+            if let Some(same) = named.get(&container["name"].as_str()) {
                 container["resources"] = same["resources"].clone();
             }
         }

@@ -279,3 +279,57 @@ async fn workloads_and_webhooks() {
         })
         .await;
 }
+
+/// Each address has each port, and a row shows three of them.
+#[tokio::test]
+async fn rows_of_endpoints() {
+    const ADDRESSES: usize = 200;
+    const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints";
+    let mut cluster = Cluster::start().await;
+    for n in [ADDRESSES, 8 * ADDRESSES] {
+        let addresses = list(
+            n,
+            |index| json!({"ip": format!("10.0.{}.{}", index / 256, index % 256)}),
+        );
+        let ports = list(n, |index| json!({"name": format!("p{index}"), "port": 1 + index}));
+        let subsets = json!([{"addresses": addresses, "ports": ports}]);
+        let object = json!({"metadata": {"name": format!("e{n}")}, "subsets": subsets});
+        cluster.prepare(&Call::post(ENDPOINTS, object)).await;
+    }
+    let row = |n: usize| Call {
+        header: Some((
+            "accept",
+            "application/json;as=Table;v=v1;g=meta.k8s.io".to_owned(),
+        )),
+        ..Call::get(format!("{ENDPOINTS}/e{n}"))
+    };
+    cluster
+        .takes_linear_time("rows of endpoints", ADDRESSES, row)
+        .await;
+}
+
+/// Their claims get their type when they are sent.
+#[tokio::test]
+async fn stateful_sets_with_many_claims() {
+    const CLAIMS: usize = 500;
+    const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
+    let mut cluster = Cluster::start().await;
+    for n in [CLAIMS, 8 * CLAIMS] {
+        let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}});
+        let claims = list(
+            n,
+            |index| json!({"metadata": {"name": format!("c{index}")}, "spec": claim}),
+        );
+        let template = json!({
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        });
+        let spec = json!({"serviceName": "x", "selector": {"matchLabels": {"a": "b"}}, "template": template,
+            "volumeClaimTemplates": claims});
+        let set = json!({"metadata": {"name": format!("s{n}")}, "spec": spec});
+        cluster.prepare(&Call::post(SETS, set)).await;
+    }
+    cluster
+        .takes_linear_time("claims of a set", CLAIMS, |n| Call::get(format!("{SETS}/s{n}")))
+        .await;
+}

@@ -367,6 +367,34 @@ async fn items_compared_with_each_other() {
         );
         in_spec("hostAliases", aliases)
     };
+    let unknown_claims = |n: usize| {
+        let wanted = list(n, |index| json!({"name": format!("w{index}")}));
+        let container = json!({"name": "c", "image": "i", "resources": {"claims": wanted}});
+        let known = list(
+            n,
+            |index| json!({"name": format!("c{index}"), "resourceClaimName": "c"}),
+        );
+        let spec = json!({"containers": [container], "resourceClaims": known});
+        Call::try_post(PODS, json!({"metadata": {"name": "x"}, "spec": spec}))
+    };
+    let beside_a_sidecar = |n: usize| {
+        let limits = map(n, |index| (format!("example.com/r{index}"), json!("1")));
+        let sidecar = json!({"name": "s", "image": "i", "restartPolicy": "Always",
+            "resources": {"limits": limits}});
+        let others = (0..n).map(|index| json!({"name": format!("c{index}"), "image": "i"}));
+        let all: Value = std::iter::once(sidecar).chain(others).collect();
+        // With resources of its own, what a pod needs is added up for its defaults.
+        let spec = json!({"containers": [{"name": "c", "image": "i"}], "initContainers": all,
+            "resources": {"requests": {"cpu": "1"}}});
+        Call::try_post(PODS, json!({"metadata": {"name": "x"}, "spec": spec}))
+    };
+    let files = |n: usize| {
+        let files = list(n, |index| json!({"key": "k", "path": format!("p{index}")}));
+        in_spec(
+            "volumes",
+            json!([{"name": "v", "configMap": {"name": "c", "items": files}}]),
+        )
+    };
     let claims = |n: usize| {
         let claims = list(n, |index| json!({"metadata": {"name": format!("c{index}")}}));
         let volumes = list(n, |index| json!({"name": format!("v{index}")}));
@@ -375,11 +403,14 @@ async fn items_compared_with_each_other() {
         let path = "/apis/apps/v1/namespaces/default/statefulsets";
         Call::try_post(path, json!({"metadata": {"name": "x"}, "spec": spec}))
     };
-    let cases: [(&str, &dyn Fn(usize) -> Call); 5] = [
+    let cases: [(&str, &dyn Fn(usize) -> Call); 8] = [
         ("variables", &variables),
         ("constraints", &constraints),
         ("label keys", &label_keys),
         ("hosts", &hosts),
+        ("claims that the pod does not have", &unknown_claims),
+        ("files", &files),
+        ("containers beside a sidecar", &beside_a_sidecar),
         ("claims and volumes of a set", &claims),
     ];
     for (name, call) in cases {

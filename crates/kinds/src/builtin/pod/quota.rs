@@ -85,17 +85,19 @@ pub(crate) fn of_containers(spec: &Value, list: &str) -> Map<String, Value> {
             old.checked_add(&new)
         });
     }
-    let (mut sidecars, mut before) = (Map::new(), Map::new());
+    let (mut sidecars, mut before): (Map<String, Value>, _) = (Map::new(), Map::new());
     for container in spec["initContainers"].as_array().into_iter().flatten() {
         let own = &container["resources"][list];
-        let mut together = sidecars.clone();
+        // Only its own resources: the sidecars' others are counted since these started.
+        let names = own.as_object().into_iter().flatten().map(|(name, _)| name);
+        let of_sidecars = names.filter_map(|name| Some((name.clone(), sidecars.get(name)?.clone())));
+        let mut together: Map<String, Value> = of_sidecars.collect();
         merge(&mut together, own, |old, new| old.checked_add(&new));
-        merge(&mut before, &Value::Object(together.clone()), |old, new| {
-            Some(old.max(new))
-        });
+        let together = Value::Object(together);
+        merge(&mut before, &together, |old, new| Some(old.max(new)));
         if container["restartPolicy"] == "Always" {
             merge(&mut amounts, own, |old, new| old.checked_add(&new));
-            sidecars = together;
+            sidecars.extend(together.as_object().cloned().unwrap_or_default());
         }
     }
     merge(&mut amounts, &Value::Object(before), |old, new| {

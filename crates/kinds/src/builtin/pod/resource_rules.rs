@@ -1,6 +1,6 @@
 //! Validation of requests, limits and claims, of containers and of a pod as a whole.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
 use watchkeeper_meta::FieldError;
@@ -194,7 +194,8 @@ pub(crate) fn check_claims<'v>(claims: &Place<'v, '_>, errors: &mut Errors) -> B
 }
 
 fn check_claim_names(claims: &Place<'_, '_>, known: &BTreeSet<&str>, errors: &mut Errors) {
-    let mut seen = Vec::new();
+    // The requests of each claim; an empty one is all of them.
+    let mut seen: HashMap<&str, HashSet<&str>> = HashMap::new();
     for claim in claims.items() {
         let name = claim.field("name").text();
         if name.is_empty() {
@@ -202,29 +203,33 @@ fn check_claim_names(claims: &Place<'_, '_>, known: &BTreeSet<&str>, errors: &mu
             continue;
         }
         let request = claim.field("request");
-        let entry = (name, request.text());
-        let is_repeated = |(other, part): &(&str, &str)| {
-            *other == name && (part.is_empty() || request.text().is_empty() || *part == request.text())
-        };
-        if seen.iter().any(is_repeated) {
+        let part = request.text();
+        let parts = seen.entry(name).or_default();
+        let is_all = part.is_empty() && !parts.is_empty();
+        if is_all || parts.contains("") || parts.contains(part) {
             errors.push(FieldError::duplicate(&claim.path(), name));
         } else {
             request.may_keep(dns1123_label, errors);
         }
-        seen.push(entry);
+        parts.insert(part);
         if !known.contains(name) {
-            let mut error = FieldError::not_found(&claim.path(), name);
-            error.detail = match known.is_empty() {
-                true => "must be one of the names in pod.spec.resourceClaims which is empty".to_owned(),
-                false => {
-                    let known: Vec<&str> = known.iter().copied().collect();
-                    format!(
-                        "must be one of the names in pod.spec.resourceClaims: {}",
-                        known.join(", ")
-                    )
-                }
-            };
-            errors.push(error);
+            errors.push_with(|| unknown_claim(&claim, known));
         }
     }
+}
+
+/// The error of a claim that the pod does not have. It shows all that it has.
+fn unknown_claim(claim: &Place<'_, '_>, known: &BTreeSet<&str>) -> FieldError {
+    let mut error = FieldError::not_found(&claim.path(), claim.field("name").text());
+    error.detail = match known.is_empty() {
+        true => "must be one of the names in pod.spec.resourceClaims which is empty".to_owned(),
+        false => {
+            let known: Vec<&str> = known.iter().copied().collect();
+            format!(
+                "must be one of the names in pod.spec.resourceClaims: {}",
+                known.join(", ")
+            )
+        }
+    };
+    error
 }

@@ -29,12 +29,14 @@ pub(super) fn name_in_json(out: &mut Vec<u8>, start: usize) {
     let Some(list) = find(&out[start..], LIST) else {
         return;
     };
-    let mut claims = objects(&out[start + list + LIST.len()..]);
-    claims.reverse();
-    for offset in claims {
-        let inside = start + list + LIST.len() + offset + 1;
-        out.splice(inside..inside, IDENTITY.iter().copied());
+    let json = out.split_off(start + list + LIST.len());
+    let mut copied = 0;
+    for claim in objects(&json) {
+        out.extend_from_slice(&json[copied..=claim]);
+        out.extend_from_slice(IDENTITY);
+        copied = claim + 1;
     }
+    out.extend_from_slice(&json[copied..]);
 }
 
 fn find(text: &[u8], part: &[u8]) -> Option<usize> {

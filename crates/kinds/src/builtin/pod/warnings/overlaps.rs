@@ -51,13 +51,23 @@ impl File<'_> {
     }
 }
 
+/// The number of pairs of files that are compared: enough for seven hundred files of a volume.
+const MAX_PAIRS: usize = 1 << 18;
+
 pub(crate) fn warn(volumes: &Place<'_, '_>, warnings: &Warnings) {
+    let mut pairs = MAX_PAIRS;
     for volume in volumes.items() {
         for (source, name, kind) in SOURCES {
             let source = volume.field(source);
             let files = files(&source, "");
             if files.len() > 1 {
-                warn_of_files(&volume, &title(kind, source.field(name).text()), files, warnings);
+                warn_of_files(
+                    &volume,
+                    &title(kind, source.field(name).text()),
+                    &files,
+                    &mut pairs,
+                    warnings,
+                );
             }
         }
         let mut files = Vec::new();
@@ -69,7 +79,7 @@ pub(crate) fn warn(volumes: &Place<'_, '_>, warnings: &Warnings) {
             }
             files.extend(projected(&source));
         }
-        warn_of_files(&volume, "Projected", files, warnings);
+        warn_of_files(&volume, "Projected", &files, &mut pairs, warnings);
     }
 }
 
@@ -120,8 +130,18 @@ fn projected<'v>(source: &Place<'v, '_>) -> Vec<File<'v>> {
     all
 }
 
-fn warn_of_files(volume: &Place<'_, '_>, kind: &str, files: Vec<File<'_>>, warnings: &Warnings) {
+fn warn_of_files(
+    volume: &Place<'_, '_>,
+    kind: &str,
+    files: &[File<'_>],
+    pairs: &mut usize,
+    warnings: &Warnings,
+) {
     for (at, file) in files.iter().enumerate() {
+        let Some(left) = pairs.checked_sub(at) else {
+            return;
+        };
+        *pairs = left;
         for before in files[..at].iter().filter(|before| file.hides(before)) {
             let name = quote(volume.field("name").text());
             let (file, before) = (file.shown(), before.shown());
