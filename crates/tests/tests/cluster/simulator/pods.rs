@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use watchkeeper_meta::{AttachOptions, ExecOptions};
 use watchkeeper_simulator::SimulatorOptions;
 
 use crate::simulator::events::until_told;
@@ -206,6 +207,39 @@ async fn a_deleted_pod_has_its_grace_period() {
     cluster.until(&pods(), "it is gone", <[Value]>::is_empty).await;
     let took = before.elapsed().as_secs();
     assert!((39..=45).contains(&took), "{took}");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn commands_and_connections_are_refused_because_pods_are_simulated() {
+    let cluster = Cluster::start().await;
+    cluster.create(&pods(), pod("web", json!({}))).await;
+    let runs = |pod: &Value| pod["status"]["phase"] == "Running";
+    cluster.until_one(&pods(), "web", "it runs", runs).await;
+    let api = cluster.api(&pods());
+    let exec = ExecOptions {
+        command: vec!["ls".to_owned()],
+        ..ExecOptions::default()
+    };
+    let refused = [
+        (
+            api.exec("web", &exec).await.err(),
+            "no command can be executed in it",
+        ),
+        (
+            api.attach("web", &AttachOptions::default()).await.err(),
+            "there is nothing to attach to",
+        ),
+        (
+            api.port_forward("web", 80).await.err(),
+            "nothing listens on its ports",
+        ),
+    ];
+    for (error, why) in refused {
+        let told = error.unwrap().to_string();
+        let wanted = format!("pod web is simulated: no process runs in it, so {why}");
+        assert!(told.contains(&wanted), "{told}");
+    }
     cluster.stop().await;
 }
 
