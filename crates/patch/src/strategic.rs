@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use watchkeeper_wire::schema::{Field, Schema, Shape, TypeId};
 use watchkeeper_wire::tree_size::text_size;
 
-use crate::go_text::go_value;
+use crate::go_text::{go_type, go_value};
 
 pub(crate) const DIRECTIVE: &str = "$patch";
 pub(crate) const RETAIN_KEYS: &str = "$retainKeys";
@@ -48,7 +48,7 @@ pub enum StrategicError {
         /// The map that contains it.
         map: String,
     },
-    /// `$retainKeys` omits a key that the patch sets.
+    /// `$retainKeys` is no list, or omits a key that the patch sets.
     #[error("invalid patch format of retainKeys")]
     RetainKeys,
     /// `$setElementOrder` lacks an item that the patch sets, or orders them differently.
@@ -59,11 +59,25 @@ pub enum StrategicError {
         /// The items of the order.
         order: String,
     },
-    /// A directive whose value is not a list.
-    #[error("invalid patch format of {directive}")]
-    Format {
-        /// The directive.
-        directive: &'static str,
+    /// `$setElementOrder`, or what it orders, is not a list.
+    #[error("expected a []interface {{}}, but received a {found}")]
+    NotAList {
+        /// The Go type found.
+        found: &'static str,
+    },
+    /// `$patch: merge` in an item of a list.
+    #[error("merging lists cannot yet be specified in the patch")]
+    MergeInList,
+    /// A list to merge whose first item is a list.
+    #[error("lists of lists are not supported")]
+    ListOfLists,
+    /// The items of a list and its patch have several types.
+    #[error("list element types are not identical: [{live} {patch}]")]
+    MixedItems {
+        /// The list.
+        live: String,
+        /// Its patch.
+        patch: String,
     },
     /// Items that merge with long lists again and again.
     #[error("merged lists have more than {MAX_PASSED_BYTES} bytes")]
@@ -73,7 +87,17 @@ pub enum StrategicError {
 impl StrategicError {
     /// True if Kubernetes answers "bad request".
     pub fn is_bad_request(&self) -> bool {
-        matches!(self, Self::RetainKeys | Self::Format { .. })
+        matches!(self, Self::RetainKeys)
+    }
+
+    /// The error for a value that should be a list.
+    fn not_a_list(value: &Value) -> Self {
+        Self::NotAList {
+            found: match value {
+                Value::Null => "%!s(<nil>)",
+                value => go_type(value),
+            },
+        }
     }
 }
 
@@ -159,11 +183,14 @@ fn merge_map(
     mut patch: Map<String, Value>,
     budget: &mut Budget,
 ) -> Result<(), StrategicError> {
-    if let Some(directive) = patch.remove(DIRECTIVE) {
+    if let Some(directive) = patch.get(DIRECTIVE) {
         match directive.as_str() {
-            Some("replace") => *target = patch,
+            Some("replace") => {
+                patch.remove(DIRECTIVE);
+                *target = patch;
+            }
             Some("delete") => target.clear(),
-            _ => return Err(unknown_directive(directive, patch)),
+            _ => return Err(unknown_directive(directive, &Value::Object(patch.clone()))),
         }
         return Ok(());
     }
@@ -171,7 +198,7 @@ fn merge_map(
     set_element_orders(context, target, &mut patch, budget)?;
     for (name, value) in patch {
         if let Some(name) = name.strip_prefix(DELETE_FROM_LIST) {
-            delete_from_list(target, name, &value, budget)?;
+            delete_from_list(target, name, value, budget)?;
         } else if value.is_null() {
             target.remove(&name);
         } else {
@@ -199,9 +226,10 @@ fn merge_field(
             Ok(())
         }
         (_, value) => {
-            if let Some(value) = without_directives(value) {
-                target.insert(name, value);
-            }
+            match without_directives(value) {
+                Some(value) => target.insert(name, value),
+                None => target.remove(&name),
+            };
             Ok(())
         }
     }
@@ -215,9 +243,7 @@ fn retain_keys(
     let Some(keys) = patch.remove(RETAIN_KEYS) else {
         return Ok(());
     };
-    let keys = keys.as_array().ok_or(StrategicError::Format {
-        directive: RETAIN_KEYS,
-    })?;
+    let keys = keys.as_array().ok_or(StrategicError::RetainKeys)?;
     let keys: HashSet<&str> = keys.iter().filter_map(Value::as_str).collect();
     let named = |key: &str| keys.contains(key);
     if patch
@@ -244,23 +270,11 @@ fn set_element_orders(
         .collect();
     for directive in directives {
         let name = directive[SET_ELEMENT_ORDER.len()..].to_owned();
-        let Some(Value::Array(order)) = patch.remove(&directive) else {
-            return Err(StrategicError::Format {
-                directive: "$setElementOrder",
-            });
-        };
+        let order = list(patch.remove(&directive))?;
         let strategy = context.strategy(&name);
-        let changes = match patch.get(&name) {
-            None => Vec::new(),
-            Some(Value::Array(changes)) => changes.clone(),
-            Some(_) => continue,
-        };
+        let live = list(target.get(&name).cloned())?;
+        let changes = list(patch.remove(&name))?;
         check_order(&strategy, &changes, &order)?;
-        patch.remove(&name);
-        let live = match target.get_mut(&name) {
-            Some(Value::Array(live)) => std::mem::take(live),
-            _ => Vec::new(),
-        };
         if live.is_empty() && changes.is_empty() {
             continue;
         }
@@ -270,6 +284,15 @@ fn set_element_orders(
         target.insert(name, Value::Array(merged));
     }
     Ok(())
+}
+
+/// The items of a list; none if it is missing.
+fn list(value: Option<Value>) -> Result<Vec<Value>, StrategicError> {
+    match value {
+        None => Ok(Vec::new()),
+        Some(Value::Array(items)) => Ok(items),
+        Some(other) => Err(StrategicError::not_a_list(&other)),
+    }
 }
 
 /// The items of the patch must all be in the order, in the same sequence.
@@ -296,6 +319,7 @@ fn merge_list(
     budget: &mut Budget,
 ) -> Result<Vec<Value>, StrategicError> {
     budget.pass(&live)?;
+    same_types(&live, &patch)?;
     if !patch.iter().chain(&live).any(Value::is_object) {
         let merged = unique(live.iter().chain(&patch));
         return Ok(in_order(strategy, merged, &patch, &places(strategy, &live)));
@@ -306,20 +330,18 @@ fn merge_list(
     let mut replace = false;
     let mut deleted = HashSet::new();
     for item in patch {
-        match item.get(DIRECTIVE).and_then(Value::as_str) {
-            None => items.push(item),
+        let Some(directive) = item.get(DIRECTIVE) else {
+            items.push(item);
+            continue;
+        };
+        match directive.as_str() {
             Some("replace") => replace = true,
             Some("delete") => {
                 merge_key(strategy, &item)?;
                 deleted.extend(Identity::of(strategy, &item));
             }
-            Some(other) => {
-                let map = go_value(&item);
-                return Err(StrategicError::UnknownDirective {
-                    directive: other.to_owned(),
-                    map,
-                });
-            }
+            Some("merge") => return Err(StrategicError::MergeInList),
+            _ => return Err(unknown_directive(directive, &item)),
         }
     }
     if replace {
@@ -346,6 +368,22 @@ fn merge_list(
         }
     }
     Ok(in_order(strategy, merged, &items, &before))
+}
+
+/// The items of a list and its patch must all have the same type, and may not be lists.
+fn same_types(live: &[Value], patch: &[Value]) -> Result<(), StrategicError> {
+    let items = || live.iter().chain(patch);
+    let text = |items: &[Value]| go_value(&Value::Array(items.to_vec()));
+    match items().next() {
+        Some(Value::Array(_)) => Err(StrategicError::ListOfLists),
+        Some(first) if items().any(|item| go_type(item) != go_type(first)) => {
+            Err(StrategicError::MixedItems {
+                live: text(live),
+                patch: text(patch),
+            })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The merged list: the patch's items in the patch's order, and each of the server's own items before the first item
@@ -430,19 +468,24 @@ pub(crate) fn merge_key(strategy: &Strategy<'_>, item: &Value) -> Result<(), Str
     }
 }
 
+/// Deletes scalars from a list; null deletes the list. Any other value changes nothing.
 fn delete_from_list(
     target: &mut Map<String, Value>,
     name: &str,
-    gone: &Value,
+    gone: Value,
     budget: &mut Budget,
 ) -> Result<(), StrategicError> {
-    let gone = gone.as_array().ok_or(StrategicError::Format {
-        directive: "$deleteFromPrimitiveList",
-    })?;
-    if let Some(Value::Array(live)) = target.get_mut(name) {
-        budget.pass(live)?;
-        let gone: HashSet<String> = gone.iter().map(Value::to_string).collect();
-        live.retain(|item| !gone.contains(&item.to_string()));
+    match (target.get_mut(name), gone) {
+        (_, Value::Null) => {
+            target.remove(name);
+        }
+        (Some(Value::Array(live)), Value::Array(gone)) => {
+            budget.pass(live)?;
+            same_types(live, &gone)?;
+            let gone: HashSet<String> = gone.iter().map(Value::to_string).collect();
+            live.retain(|item| !gone.contains(&item.to_string()));
+        }
+        _ => {}
     }
     Ok(())
 }
@@ -455,15 +498,12 @@ fn unique<'a>(items: impl Iterator<Item = &'a Value>) -> Vec<Value> {
         .collect()
 }
 
-/// A value that has nothing to merge with: directives and nulls are dropped. `None` for an item that only says
-/// "delete".
+/// A value that has nothing to merge with: directives and nulls are dropped. `None` for a map with `$patch`, whatever
+/// it says.
 fn without_directives(value: Value) -> Option<Value> {
     Some(match value {
         Value::Object(fields) => {
-            if fields
-                .get(DIRECTIVE)
-                .is_some_and(|directive| directive == "delete")
-            {
+            if fields.contains_key(DIRECTIVE) {
                 return None;
             }
             let kept = fields
@@ -472,29 +512,19 @@ fn without_directives(value: Value) -> Option<Value> {
             let kept = kept.filter_map(|(name, value)| Some((name, without_directives(value)?)));
             Value::Object(kept.collect())
         }
-        Value::Array(items) => {
-            let is_marker = |item: &Value| {
-                item.as_object()
-                    .is_some_and(|fields| fields.len() == 1 && fields.contains_key(DIRECTIVE))
-            };
-            let items = items.into_iter().filter(|item| !is_marker(item));
-            Value::Array(items.filter_map(without_directives).collect())
-        }
+        Value::Array(items) => Value::Array(items.into_iter().filter_map(without_directives).collect()),
         scalar => scalar,
     })
 }
 
 fn is_directive(name: &str) -> bool {
-    name == DIRECTIVE
-        || name == RETAIN_KEYS
-        || name.starts_with(SET_ELEMENT_ORDER)
-        || name.starts_with(DELETE_FROM_LIST)
+    name == RETAIN_KEYS || name.starts_with(SET_ELEMENT_ORDER) || name.starts_with(DELETE_FROM_LIST)
 }
 
-fn unknown_directive(directive: Value, map: Map<String, Value>) -> StrategicError {
+fn unknown_directive(directive: &Value, map: &Value) -> StrategicError {
     StrategicError::UnknownDirective {
-        directive: go_value(&directive),
-        map: go_value(&Value::Object(map)),
+        directive: go_value(directive),
+        map: go_value(map),
     }
 }
 
@@ -624,6 +654,9 @@ mod tests {
             json!({"z": "3"}),
         );
         check(json!({"a": "1"}), json!({"$patch": "delete"}), json!({}));
+        let selector = json!({"spec": {"nodeSelector": {"$patch": "replace", "z": "3"}}});
+        let patched_none = patched(json!({"spec": {}}), selector).unwrap();
+        assert_eq!(patched_none, json!({"spec": {}}), "there is nothing to replace");
         check(
             json!({"a": "1", "b": "2"}),
             json!({"$retainKeys": ["b"], "b": "3"}),
@@ -670,9 +703,60 @@ mod tests {
             "The order in patch list:\n[map[image:i10 name:c]]\n doesn't match $setElementOrder list:\n\
              [map[name:a]]\n",
         );
+        let retain_keys = "invalid patch format of retainKeys";
         check(
             json!({"$retainKeys": ["containers"], "nodeName": "x"}),
-            "invalid patch format of retainKeys",
+            retain_keys,
         );
+        check(json!({"$retainKeys": "containers"}), retain_keys);
+        check(
+            json!({"$setElementOrder/containers": "a"}),
+            "expected a []interface {}, but received a string",
+        );
+        check(
+            json!({"$setElementOrder/containers": [], "containers": {}}),
+            "expected a []interface {}, but received a map[string]interface {}",
+        );
+        check(
+            json!({"$patch": "other", "nodeName": "x"}),
+            "unknown patch type: other in map: map[$patch:other nodeName:x]",
+        );
+    }
+
+    #[test]
+    fn bad_items_of_lists_are_named() {
+        let check = |items: Value, text: &str| {
+            let patch = json!({"spec": {"containers": items}});
+            let error = patched(containers("a"), patch).unwrap_err();
+            assert_eq!(error.to_string(), text);
+        };
+        check(
+            json!([{"$patch": "delete", "image": "x"}]),
+            "map: map[$patch:delete image:x] does not contain declared merge key: name",
+        );
+        check(
+            json!([{"$patch": "merge", "name": "a"}]),
+            "merging lists cannot yet be specified in the patch",
+        );
+        check(
+            json!([{"$patch": "other", "name": "a"}]),
+            "unknown patch type: other in map: map[$patch:other name:a]",
+        );
+        check(
+            json!(["b", 1]),
+            "list element types are not identical: [[map[name:a]] [b 1]]",
+        );
+        let live = json!({"metadata": {"finalizers": [["a"]]}});
+        assert_eq!(
+            patched(live.clone(), live).unwrap_err(),
+            StrategicError::ListOfLists
+        );
+    }
+
+    #[test]
+    fn deletions_of_other_types_change_nothing() {
+        let live = json!({"metadata": {"finalizers": ["one"]}});
+        let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": "one"}});
+        assert_eq!(patched(live.clone(), patch).unwrap(), live);
     }
 }

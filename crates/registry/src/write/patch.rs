@@ -321,6 +321,7 @@ pub(crate) fn patched(
             match strategic::apply(&definition.schema, definition.type_id, fields, patch.clone()) {
                 Ok(()) => Ok(object),
                 Err(error @ StrategicError::TooLarge) => Err(Status::request_entity_too_large(error)),
+                Err(StrategicError::ListOfLists) => Err(rejected()),
                 Err(error) if error.is_bad_request() => Err(Status::bad_request(error.to_string())),
                 Err(error) => Err(Status::unclassified(error.to_string())),
             }
@@ -332,7 +333,7 @@ pub(crate) fn patched(
     }
 }
 
-/// Kubernetes' error for a JSON patch that does not apply.
+/// Kubernetes' error for a JSON patch that does not apply, or a list of lists to merge.
 fn rejected() -> Status {
     let text = "the server rejected our request due to an error in our request";
     let mut status = Status::failure(422, StatusReason::INVALID, text);
