@@ -87,7 +87,7 @@ pub(crate) async fn run(
         .find(&words, KindAlone::Refused, cluster, session);
     let targets = targets.await?;
     if targets.is_empty() {
-        session.err.line("No resources found");
+        session.err.line(arguments.targets.nothing(cluster));
     }
     for Target { api, name, .. } in targets {
         match arguments.one(&api, &name, kind, &changes).await {

@@ -73,6 +73,14 @@ impl Targets {
         Ok(found)
     }
 
+    /// The words for a selection that matches nothing.
+    pub(crate) fn nothing(&self, cluster: &Cluster) -> String {
+        match self.all_namespaces {
+            true => "No resources found".to_owned(),
+            false => format!("No resources found in {} namespace.", cluster.namespace),
+        }
+    }
+
     fn selects(&self) -> bool {
         self.all || !self.selectors.is_empty()
     }

@@ -112,7 +112,7 @@ pub(crate) async fn run(rollout: Rollout, cluster: &Cluster, session: &mut Sessi
     let mut failures = Vec::new();
     let found = workloads.find(cluster, session).await?;
     if found.is_empty() {
-        session.err.line("No resources found");
+        session.err.line(workloads.targets.nothing(cluster));
     }
     for workload in found {
         let done = match &rollout.verb {

@@ -55,7 +55,7 @@ async fn labels_are_set_on_what_is_named_selected_or_in_a_manifest() {
         (
             "label cm --all -l tier=none x=y",
             expect![[r#"
-            stderr: No resources found
+            stderr: No resources found in default namespace.
         "#]],
         ),
         (
@@ -165,7 +165,7 @@ async fn deployments_are_scaled_restarted_and_waited_for_together() {
         (
             "rollout restart daemonset",
             expect![[r#"
-            stderr: No resources found
+            stderr: No resources found in default namespace.
         "#]],
         ),
         (
