@@ -18,10 +18,10 @@ use crate::secret::Secret;
 /// The scale of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scale {
-    /// The desired number of replicas.
-    pub wanted: i32,
-    /// The current number of replicas.
-    pub present: i32,
+    /// The desired number of replicas, `spec.replicas`.
+    pub desired: i32,
+    /// The current number of replicas, `status.replicas`.
+    pub current: i32,
     /// The label selector of their pods.
     pub selector: String,
 }
@@ -114,8 +114,8 @@ impl DynamicApi {
         let value = value.map_err(|error| self.unreadable(&method, name, &error))?;
         let count = |path: &str| value.pointer(path).and_then(Value::as_i64).unwrap_or_default();
         Ok(Scale {
-            wanted: i32::try_from(count("/spec/replicas")).unwrap_or(i32::MAX),
-            present: i32::try_from(count("/status/replicas")).unwrap_or(i32::MAX),
+            desired: i32::try_from(count("/spec/replicas")).unwrap_or(i32::MAX),
+            current: i32::try_from(count("/status/replicas")).unwrap_or(i32::MAX),
             selector: value["status"]["selector"]
                 .as_str()
                 .unwrap_or_default()

@@ -114,8 +114,8 @@ impl Target {
         let api = cluster.api(&self.resource, scaler.namespace());
         let scale = api.scale(&self.name).await?;
         Ok(Scale {
-            wanted: scale.wanted.into(),
-            running: scale.present.into(),
+            wanted: scale.desired.into(),
+            running: scale.current.into(),
             selector: scale.selector.parse().unwrap_or_else(|_| LabelSelector::new([])),
         })
     }

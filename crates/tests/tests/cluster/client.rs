@@ -242,9 +242,12 @@ async fn subresources_are_read_and_written() {
     scale["spec"]["replicas"] = json!(5);
     scales.update("web", &scale).await.unwrap();
     let scale = deployments.scale("web").await.unwrap();
-    assert_eq!((scale.wanted, scale.present, &*scale.selector), (5, 0, "app=web"));
-    assert_eq!(deployments.scale_to("web", 3).await.unwrap().wanted, 3);
-    assert_eq!(deployments.scale_to("web", 5).await.unwrap().wanted, 5);
+    assert_eq!(
+        (scale.desired, scale.current, &*scale.selector),
+        (5, 0, "app=web")
+    );
+    assert_eq!(deployments.scale_to("web", 3).await.unwrap().desired, 3);
+    assert_eq!(deployments.scale_to("web", 5).await.unwrap().desired, 5);
     assert!(deployments.scale("nobody").await.unwrap_err().is_not_found());
     let status = deployments.clone().subresource("status");
     let patch = json!({"spec": {"replicas": 9}, "status": {"replicas": 5, "observedGeneration": 2}});
