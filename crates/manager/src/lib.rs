@@ -74,4 +74,4 @@ pub use error::ManagerError;
 pub use listen::Listen;
 pub use manager::{Manager, SHUTDOWN_DEADLINE};
 pub use runnable::{Runnable, Stop};
-pub use signals::{Signals, signals};
+pub use signals::{Signals, signals, when};

@@ -221,7 +221,7 @@ impl Manager {
     }
 
     /// Runs everything. The first item of `signals` starts a shutdown, the second ends it at once; [`signals()`]
-    /// returns those of the system.
+    /// returns those of the system, [`when`](crate::when()) makes one of a future.
     ///
     /// [`signals()`]: crate::signals()
     pub fn run_until(

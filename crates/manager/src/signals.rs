@@ -1,11 +1,30 @@
-//! The signals that stop a process: `SIGTERM`, sent by Kubernetes, and `SIGINT`, sent by a terminal.
+//! The signals that stop a process: `SIGTERM`, sent by Kubernetes, `SIGINT`, sent by a terminal, or a future.
 
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
+use futures_util::stream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// One signal, when a future completes: for a test, or a process that has its own reason to stop.
+///
+/// ```
+/// # use watchkeeper_client::Client;
+/// use watchkeeper_manager::{Manager, when};
+///
+/// # async fn test(client: Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+/// let running = tokio::spawn(Manager::new(client).run_until(when(stopped)));
+/// drop(stop); // or send
+/// running.await??;
+/// # Ok(())
+/// # }
+/// ```
+pub fn when(done: impl Future<Output: Send> + Send + 'static) -> impl Stream<Item = ()> + Send + 'static {
+    stream::once(async { drop(done.await) })
+}
 
 /// Every `SIGTERM` and `SIGINT` from now on.
 ///

@@ -310,6 +310,12 @@ impl Writes {
         self
     }
 
+    /// Without the writes of one kind, such as the leases that an operator at rest renews.
+    pub fn except_kind(mut self, kind: &str) -> Self {
+        self.0.retain(|write| write.kind != kind);
+        self
+    }
+
     /// Only writes of one name.
     pub fn named(mut self, name: &str) -> Self {
         self.0.retain(|write| write.name == name);

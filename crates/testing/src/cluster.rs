@@ -213,6 +213,10 @@ impl TestCluster {
 
     /// A client that impersonates another user, with the permissions that RBAC grants: shows what an operator may not
     /// do.
+    ///
+    /// As `system:serviceaccount:NAMESPACE:NAME` it is the client of a pod with this service account: its default
+    /// namespace, in which a manager keeps its lease and certificates, is NAMESPACE, and without `groups` it has the
+    /// groups of service accounts.
     pub fn client_as(&self, user: &str, groups: &[&str]) -> Result<Client, ConfigError> {
         let impersonate = Impersonate {
             user: user.to_owned(),
@@ -276,8 +280,17 @@ fn connect(server: &Handle, impersonate: Impersonate, options: ClientOptions) ->
     });
     let mut config = Config::new(http::Uri::from_static("http://localhost"));
     config.credentials = Credentials::Token(Secret::new(server.admin_token().reveal()));
+    if let Some(namespace) = namespace_of(&impersonate.user) {
+        config.namespace = namespace.to_owned();
+    }
     config.impersonate = impersonate;
     Client::in_process_as(pipes, &config, options)
+}
+
+/// The namespace of a service account.
+fn namespace_of(user: &str) -> Option<&str> {
+    let account = user.strip_prefix("system:serviceaccount:")?;
+    account.split_once(':').map(|(namespace, _)| namespace)
 }
 
 /// The authority of a server's client certificates, for a simulator that signs in its name; `None` without a port.

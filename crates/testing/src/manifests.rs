@@ -1,8 +1,11 @@
 //! Loads manifests into a cluster: a text, or the files of a directory.
 
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
 use watchkeeper_client::Manifest;
 use watchkeeper_meta::{GroupVersionKind, Resource};
 use watchkeeper_wire::schema::resources;
@@ -33,6 +36,79 @@ impl TestCluster {
                 .for_each(|document| webhook.stand_in(&mut document.object));
             self.apply_all(documents).await
         })
+    }
+
+    /// Like [`load`](Self::load), but the services of webhook configurations lead to this address, where the webhooks
+    /// are served with their own certificates, as by a manager.
+    ///
+    /// There is no cluster network: such a service is replaced by one of type `ExternalName`, and the configurations
+    /// name its port.
+    ///
+    /// ```
+    /// use watchkeeper_testing::TestCluster;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let cluster = TestCluster::start().await?;
+    /// let socket = std::net::TcpListener::bind("127.0.0.1:0")?; // for `Webhooks::new(socket, certificates)`
+    /// let manifest = "
+    /// apiVersion: admissionregistration.k8s.io/v1
+    /// kind: ValidatingWebhookConfiguration
+    /// metadata: {name: websites}
+    /// webhooks:
+    /// - name: websites.example.com
+    ///   rules: [{apiGroups: [example.com], apiVersions: [v1], operations: [CREATE], resources: [websites]}]
+    ///   clientConfig: {service: {namespace: default, name: website-operator, path: /validate}}
+    ///   sideEffects: None
+    ///   admissionReviewVersions: [v1]
+    /// ";
+    /// cluster.load_webhooks_at(manifest, socket.local_addr()?).await?;
+    /// cluster.stop().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn load_webhooks_at<'a>(
+        &'a self,
+        manifest: &'a str,
+        address: SocketAddr,
+    ) -> BoxFuture<'a, Result<(), TestClusterError>> {
+        Box::pin(async move {
+            let mut documents = read(manifest)?;
+            let mut services = BTreeSet::new();
+            for service in documents
+                .iter_mut()
+                .flat_map(|document| called(&mut document.object))
+            {
+                let text = |field: &str| service[field].as_str().unwrap_or_default().to_owned();
+                services.insert((text("namespace"), text("name")));
+                service["port"] = address.port().into();
+            }
+            for (namespace, name) in &services {
+                self.lead_away(namespace, name, address.ip()).await?;
+            }
+            self.apply_all(documents).await
+        })
+    }
+
+    /// Replaces a service by a name for an address.
+    async fn lead_away(&self, namespace: &str, name: &str, address: IpAddr) -> Result<(), TestClusterError> {
+        let services = Resource::namespaced("", "v1", "Service", "services");
+        let services = self.client().dynamic(services).namespace(namespace);
+        let refused = |source| TestClusterError::Refused {
+            object: format!("Service {name}"),
+            source: Box::new(source),
+        };
+        match services.delete(name).await {
+            Err(error) if !error.is_not_found() => return Err(refused(error)),
+            _ => {}
+        }
+        let there = json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": name},
+            "spec": {"type": "ExternalName", "externalName": address.to_string()},
+        });
+        services.create(&there).await.map(drop).map_err(refused)
     }
 
     /// Applies the `.yaml`, `.yml` and `.json` files of a directory, sorted by name. Custom resource definitions and
@@ -86,6 +162,19 @@ impl TestCluster {
         let found = served.resource_of_kind(kind);
         Ok(found.map(|found| found.resource.clone()))
     }
+}
+
+/// The services a webhook configuration calls, or the conversion of a custom resource definition.
+fn called(document: &mut Value) -> Vec<&mut Value> {
+    if document["kind"] == "CustomResourceDefinition" {
+        let service = document.pointer_mut("/spec/conversion/webhook/clientConfig/service");
+        return service.into_iter().collect();
+    }
+    let webhooks = document.get_mut("webhooks").and_then(Value::as_array_mut);
+    let webhooks = webhooks.into_iter().flatten();
+    webhooks
+        .filter_map(|webhook| webhook.pointer_mut("/clientConfig/service"))
+        .collect()
 }
 
 fn read(manifest: &str) -> Result<Vec<Manifest>, TestClusterError> {

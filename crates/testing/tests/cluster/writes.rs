@@ -36,6 +36,8 @@ admin delete ConfigMap default/web: deleted
     assert_eq!(versions[0].0, None);
     let each_replaces_the_last = versions.windows(2).all(|pair| pair[1].0 == pair[0].1);
     assert!(each_replaces_the_last, "{versions:?}");
+    assert_eq!(cluster.writes().except_kind("Lease").len(), 5);
+    assert!(cluster.writes().except_kind("ConfigMap").is_empty());
     assert_eq!(cluster.take_writes().effective().len(), 4);
     assert!(cluster.writes().is_empty());
     cluster.stop().await;

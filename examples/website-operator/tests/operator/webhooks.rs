@@ -3,8 +3,6 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Service;
-use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use website_operator::operator;
@@ -19,7 +17,9 @@ async fn writes_are_defaulted_and_validated_before_they_are_stored() {
     let world = World::start(false).await;
     let ((webhooks, webhooks_at), (probes, probes_at), (metrics, metrics_at)) =
         (socket(), socket(), socket());
-    lead_here(&world, webhooks_at).await;
+    let configurations = include_str!("../../deploy/webhooks.yaml");
+    let loaded = world.cluster.load_webhooks_at(configurations, webhooks_at);
+    loaded.await.unwrap();
     let manager = operator(world.client.clone(), webhooks)
         .probes(probes)
         .metrics(metrics);
@@ -55,19 +55,6 @@ async fn writes_are_defaulted_and_validated_before_they_are_stored() {
     );
     operator.stop().await;
     world.cluster.stop().await;
-}
-
-/// Points the operator's Service and webhooks here, because there is no cluster network.
-async fn lead_here(world: &World, at: SocketAddr) {
-    let client = world.cluster.client();
-    let services = client.api::<Service>().namespace("web-system");
-    services.delete("website-operator").await.unwrap();
-    let here = json!({"spec": {"type": "ExternalName", "externalName": at.ip().to_string()}});
-    let here = services.apply_configuration("website-operator", &here, "test");
-    here.await.unwrap();
-    let configurations = include_str!("../../deploy/webhooks.yaml");
-    let configurations = configurations.replace("path: ", &format!("port: {}, path: ", at.port()));
-    world.cluster.load(&configurations).await.unwrap();
 }
 
 /// The response to a request, head and body.

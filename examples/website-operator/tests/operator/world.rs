@@ -3,15 +3,12 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
-use futures_util::stream;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use watchkeeper::client::config::Credentials;
-use watchkeeper::client::{Client, Config, InProcess};
-use watchkeeper::manager::{Manager, ManagerError};
+use watchkeeper::manager::{ManagerError, when};
 use watchkeeper::prelude::*;
-use watchkeeper::testing::{TestCluster, TestOptions, unlimited};
+use watchkeeper::testing::{TestCluster, TestOptions};
 use website_operator::{Website, WebsiteSpec, operator};
 
 /// The operator's user.
@@ -44,7 +41,7 @@ impl World {
             .load(include_str!("../../deploy/operator.yaml"))
             .await
             .unwrap();
-        let client = operators_client(&cluster).await;
+        let client = cluster.client_as(OPERATOR, &[]).unwrap();
         install_crds(&client, &[Website::crd()]).await.unwrap();
         let websites = cluster.client().api().namespace("default");
         Self {
@@ -132,10 +129,7 @@ pub(crate) struct Process {
 impl Process {
     pub(crate) fn start(manager: Manager) -> Self {
         let (signal, signalled) = oneshot::channel();
-        let signals = stream::unfold(Some(signalled), async |signalled| {
-            signalled?.await.ok().map(|()| ((), None))
-        });
-        let running = tokio::spawn(manager.run_until(signals));
+        let running = tokio::spawn(manager.run_until(when(signalled)));
         Self { signal, running }
     }
 
@@ -167,19 +161,4 @@ pub(crate) fn socket() -> (TcpListener, SocketAddr) {
     let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = socket.local_addr().unwrap();
     (socket, address)
-}
-
-/// The client of a pod with the operator's service account.
-async fn operators_client(cluster: &TestCluster) -> Client {
-    let accounts = cluster.client().api::<ServiceAccount>().namespace("web-system");
-    let token = accounts.token("website-operator").await.unwrap();
-    let mut config = Config::new("http://localhost".parse().unwrap());
-    config.namespace = "web-system".into();
-    config.credentials = Credentials::Token(token.token);
-    let connector = cluster.server().connector();
-    let pipes = InProcess::new(move || {
-        let connector = connector.clone();
-        async move { connector.connect().await }
-    });
-    Client::in_process_as(pipes, &config, unlimited()).unwrap()
 }
