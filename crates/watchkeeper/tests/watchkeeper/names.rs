@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watchkeeper::client::discovery::DiscoveryClient;
 use watchkeeper::client::{Config, LoadOptions, retry_on_conflict};
-use watchkeeper::meta::{CreateOptions, ListOptions, PatchKind, WatchOptions};
+use watchkeeper::meta::{Collect, CreateOptions, ListOptions, MetricsText, PatchKind, WatchOptions};
 use watchkeeper::prelude::*;
 use watchkeeper::runtime::controller::{KeyGroups, OnError, ReconcileHandle};
 use watchkeeper::runtime::informer::SubscribeOptions;
@@ -28,6 +28,11 @@ type Outcome = Result<(), BoxError>;
 #[resource(group = "example.com", version = "v1", namespaced)]
 struct WebsiteSpec {
     domain: String,
+}
+
+struct Collector;
+impl Collect for Collector {
+    fn collect(&self, _: &mut MetricsText) {}
 }
 
 struct Quiet;
@@ -91,6 +96,8 @@ async fn informers(client: Client, options: SubscribeOptions) -> Outcome {
 }
 
 async fn reconcile(object: Arc<Website>, context: Context<Website>) -> Result<Action, BoxError> {
+    let key: ObjectKey = object.key();
+    let _ = (key.name(), key.namespace(), &object.metadata.labels);
     let _ = (
         context.store(),
         context.store_of::<ConfigMap>()?,
@@ -148,6 +155,8 @@ fn controllers(client: Client, factory: &Factory) -> Manager {
         recorder.record(context.object(), Note::normal("reason", "message"));
     };
     drop(told);
+    let collector = Arc::new(Collector);
+    manager.registry().add(collector);
     manager
         .controller(controller.reconcile(reconcile))
         .controller(other)
