@@ -20,9 +20,9 @@ use crate::growth::{Call, Cluster, list, map};
 /// Items and entries, at first. Memory is counted exactly, so that few are enough.
 const ITEMS: usize = 64;
 
-/// Items and entries whose time is compared with that of eight times as many: enough for a search among all of them to take
-/// longer than reading them, in a debug build.
-const TIMED_ITEMS: usize = 256;
+/// Items and entries whose time is compared with that of eight times as many: enough for a comparison with all others, a few
+/// nanoseconds each, to take longer than reading them, in a debug build.
+const TIMED_ITEMS: usize = 1_500;
 
 /// Characters of a text, at first.
 const CHARACTERS: usize = 1_000;
