@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use memchr::{memchr3, memmem};
+use memchr::{memchr_iter, memchr3, memmem};
 use serde_json::Value;
 use watchkeeper_meta::Status;
 use watchkeeper_registry::encode::{self, ListPieces, OutputForm, View};
@@ -15,8 +15,10 @@ use watchkeeper_registry::{
 use watchkeeper_wire::protobuf::frame::{self, WatchFrame};
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_body, encode_message};
 use watchkeeper_wire::schema::Schema;
+use watchkeeper_wire::tree_size::text_size;
 
 use crate::negotiate::{Accepted, MetaVersion, Transform};
+use crate::pretty::{MAX_GROWTH, SHORT};
 use crate::status_bytes::escape_markup;
 
 /// The version of metadata-only objects from the registry.
@@ -166,9 +168,28 @@ pub(crate) fn meta_value(value: &Value) -> Result<Bytes, Status> {
     Ok(out.into())
 }
 
-/// A value as YAML.
+/// A value as YAML. If indentation would make it many times as long, as JSON, which is YAML as well.
 pub(crate) fn yaml(value: &Value) -> Vec<u8> {
-    watchkeeper_wire::yaml::to_string(value).into_bytes()
+    match indentation(value, 0) > MAX_GROWTH * text_size(value).max(SHORT) {
+        true => format!("{value}\n").into_bytes(),
+        false => watchkeeper_wire::yaml::to_string(value).into_bytes(),
+    }
+}
+
+/// The spaces before the lines of a value as YAML, at most. Long texts are broken at spaces, where a line is full.
+fn indentation(value: &Value, depth: usize) -> usize {
+    const WIDTH: usize = 80;
+    let room = WIDTH.saturating_sub(2 * depth).max(1);
+    let lines = match value {
+        Value::String(text) => 1 + memchr_iter(b' ', text.as_bytes()).count().min(text.len() / room),
+        _ => 1,
+    };
+    let below: usize = match value {
+        Value::Array(items) => items.iter().map(|item| indentation(item, depth + 1)).sum(),
+        Value::Object(members) => members.values().map(|value| indentation(value, depth + 1)).sum(),
+        _ => 0,
+    };
+    2 * depth * lines + below
 }
 
 fn output(form: Accepted) -> OutputForm {
@@ -262,6 +283,17 @@ fn renamed(envelope: Envelope<'_>) -> Envelope<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn yaml_that_would_become_many_times_as_long_is_json() {
+        let deep = |inner: Value| (0..100).fold(inner, |inner, _| serde_json::json!([inner]));
+        let few = deep(serde_json::json!([1, 2]));
+        assert!(yaml(&few).starts_with(b"- - - "));
+        for many in [serde_json::json!(vec![0; 50_000]), "a ".repeat(50_000).into()] {
+            let many = deep(many);
+            assert_eq!(yaml(&many), format!("{many}\n").into_bytes());
+        }
+    }
 
     #[test]
     fn only_stated_versions_are_renamed() {

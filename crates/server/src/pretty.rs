@@ -4,10 +4,10 @@
 
 /// Indented text may be this many times as long as compact text. The numbers of a deep list would become a hundred times
 /// as long.
-const MAX_GROWTH: usize = 10;
+pub(crate) const MAX_GROWTH: usize = 10;
 
 /// A text up to this length is always indented.
-const SHORT: usize = 64 << 10;
+pub(crate) const SHORT: usize = 64 << 10;
 
 /// Indents compact JSON, unless it would become many times as long. Text that is not JSON is passed through without loss.
 pub(crate) fn indent(compact: &[u8]) -> Vec<u8> {
