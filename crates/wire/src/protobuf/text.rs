@@ -16,7 +16,7 @@ use super::fields::{Fields, Step, next_item};
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
 use super::special::{self, Absent, IntOrString, Raw, SchemaOr, ZEROS};
 use super::time::{self, TimeText};
-use crate::schema::{Field, Schema, Shape, Slot, TypeId};
+use crate::schema::{Field, Schema, Shape, Slot, Slots, TypeId};
 
 /// Appends the JSON text of a message.
 pub(super) fn write_json(
@@ -85,12 +85,7 @@ impl Writer<'_> {
         let (start, outer) = (self.out.len(), self.members.len());
         while let Some(step) = fields.step(&mut reader)? {
             if !declared.slots.in_declared_order {
-                let position = match step {
-                    Step::Present(slot, _) | Step::Embedded(slot, _) => slot.field,
-                    Step::Absent(field) => declared.slots.at(field.number).field,
-                };
-                let (start, end) = (self.out.len(), 0);
-                self.members.push(Member { position, start, end });
+                self.note(&step, &declared.slots);
             }
             match step {
                 Step::Embedded(slot, inner) => {
@@ -113,6 +108,17 @@ impl Writer<'_> {
         }
         self.members.truncate(outer);
         Ok(())
+    }
+
+    /// Notes where a member begins.
+    #[inline]
+    fn note(&mut self, step: &Step<'_, '_>, slots: &Slots) {
+        let position = match step {
+            Step::Present(slot, _) | Step::Embedded(slot, _) => slot.field,
+            Step::Absent(field) => slots.at(field.number).field,
+        };
+        let (start, end) = (self.out.len(), 0);
+        self.members.push(Member { position, start, end });
     }
 
     /// Sorts the members from `first` on, which begin at `start` in the output.
@@ -158,9 +164,9 @@ impl Writer<'_> {
         reader: &mut Reader<'_>,
     ) -> Result<(), ProtobufError> {
         match shape {
-            Shape::Struct(id) => self.message(context, *id, None, reader.message()?),
-            Shape::ListMessage(item) => self.items(context, item, 1, None, &mut reader.message()?),
-            Shape::FieldsV1 | Shape::RawExtension | Shape::Json => self.raw(context, reader.message()?),
+            Shape::Struct(id) => self.object(context, *id, reader),
+            Shape::ListMessage(item) => self.list(context, item, reader),
+            Shape::FieldsV1 | Shape::RawExtension | Shape::Json => self.raw(context, reader),
             Shape::SchemaOrBool(id) => self.schema_or_bool(context, *id, reader),
             Shape::SchemaOrArray(id) => self.schema_or(context, *id, &Shape::Struct(*id), reader),
             Shape::SchemaOrStrings(id) => self.schema_or(context, *id, &Shape::String(None), reader),
@@ -168,7 +174,29 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes a value without others in it. A function of its own keeps [`value`](Self::value) small on the stack.
+    #[inline]
+    fn object(
+        &mut self,
+        context: Context<'_>,
+        id: TypeId,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), ProtobufError> {
+        self.message(context, id, None, reader.message()?)
+    }
+
+    #[inline]
+    fn list(
+        &mut self,
+        context: Context<'_>,
+        item: &Shape,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), ProtobufError> {
+        self.items(context, item, 1, None, &mut reader.message()?)
+    }
+
+    /// Writes a value without others in it. It is apart, like the two above, so that [`value`](Self::value) takes little of
+    /// the stack in a build that is not optimised.
+    #[inline]
     fn leaf(&mut self, shape: &Shape, number: u32, reader: &mut Reader<'_>) -> Result<(), ProtobufError> {
         match shape {
             Shape::String(_) => self.text(reader.text(number)?),
@@ -293,8 +321,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn raw(&mut self, context: Context<'_>, reader: Reader<'_>) -> Result<(), ProtobufError> {
-        let Some(raw) = special::raw(reader)? else {
+    fn raw(&mut self, context: Context<'_>, reader: &mut Reader<'_>) -> Result<(), ProtobufError> {
+        let Some(raw) = special::raw(reader.message()?)? else {
             self.null();
             return Ok(());
         };

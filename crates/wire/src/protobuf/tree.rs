@@ -117,18 +117,30 @@ impl<'s> At<'s, '_> {
 
     /// Reads the value at the reader, a list as a whole.
     fn read(&self, wire_type: WireType, reader: &mut Reader<'_>) -> Result<Value, Error> {
+        match self.shape {
+            Shape::Struct(id) => self.object(*id, reader),
+            Shape::List(item) if item.wire_type() == wire_type => self.items(item, wire_type, reader),
+            Shape::Map(value) => self.entries(value, reader),
+            _ => self.leaf(wire_type, reader),
+        }
+    }
+
+    #[inline]
+    fn object(&self, id: TypeId, reader: &mut Reader<'_>) -> Result<Value, Error> {
+        let mut members = Map::new();
+        read_members(self.context, id, reader.message()?, self.left_out, &mut members)?;
+        Ok(Value::Object(members))
+    }
+
+    /// Reads a value that has none of the above in it. A function of its own keeps [`read`](Self::read) small on the stack
+    /// of a build that is not optimised.
+    #[inline]
+    fn leaf(&self, wire_type: WireType, reader: &mut Reader<'_>) -> Result<Value, Error> {
         Ok(match self.shape {
             Shape::String(_) => Value::String(reader.text(self.number)?.to_owned()),
             Shape::Bool => Value::Bool(reader.varint()? != 0),
             Shape::Int32 => Value::from(reader.varint()? as i32),
             Shape::Int64 => Value::from(reader.varint()? as i64),
-            Shape::Struct(id) => {
-                let mut members = Map::new();
-                read_members(self.context, *id, reader.message()?, self.left_out, &mut members)?;
-                Value::Object(members)
-            }
-            Shape::List(item) if item.wire_type() == wire_type => self.items(item, wire_type, reader)?,
-            Shape::Map(value) => self.entries(value, reader)?,
             Shape::Quantity => Value::from(special::quantity(reader.message()?)?),
             Shape::Time => match time::read(reader.message()?)? {
                 Some(time) => Value::from(TimeText::seconds(time).as_str()),
@@ -138,13 +150,16 @@ impl<'s> At<'s, '_> {
                 IntOrString::Int(number) => Value::from(number),
                 IntOrString::String(text) => Value::from(text),
             },
-            _ => {
-                let mut cursor = de::Cursor::at(self.context, self.shape, self.number, wire_type, reader);
-                let value = Value::deserialize(de::ValueDeserializer(&mut cursor))?;
-                reader.go_to(&cursor.reader);
-                value
-            }
+            _ => self.any(wire_type, reader)?,
         })
+    }
+
+    /// Reads a value of any shape, through `serde`.
+    fn any(&self, wire_type: WireType, reader: &mut Reader<'_>) -> Result<Value, Error> {
+        let mut cursor = de::Cursor::at(self.context, self.shape, self.number, wire_type, reader);
+        let value = Value::deserialize(de::ValueDeserializer(&mut cursor))?;
+        reader.go_to(&cursor.reader);
+        Ok(value)
     }
 
     fn items(&self, item: &'s Shape, wire_type: WireType, reader: &mut Reader<'_>) -> Result<Value, Error> {
