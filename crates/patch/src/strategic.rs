@@ -272,7 +272,11 @@ fn set_element_orders(
         let name = directive[SET_ELEMENT_ORDER.len()..].to_owned();
         let order = list(patch.remove(&directive))?;
         let strategy = context.strategy(&name);
-        let live = list(target.get(&name).cloned())?;
+        let live = match target.get_mut(&name) {
+            None => Vec::new(),
+            Some(Value::Array(live)) => std::mem::take(live),
+            Some(other) => return Err(StrategicError::not_a_list(other)),
+        };
         let changes = list(patch.remove(&name))?;
         check_order(&strategy, &changes, &order)?;
         if live.is_empty() && changes.is_empty() {

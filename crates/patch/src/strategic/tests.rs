@@ -226,3 +226,10 @@ fn an_item_may_not_be_merged_again_and_again() {
         assert_eq!(refused, Err(StrategicError::TooLarge));
     }
 }
+
+#[test]
+fn an_empty_list_stays_when_its_order_is_empty() {
+    let live = containers("");
+    let order = json!({"spec": {"$setElementOrder/containers": []}});
+    assert_eq!(patched(live.clone(), order).unwrap(), live);
+}
