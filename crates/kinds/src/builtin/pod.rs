@@ -35,6 +35,8 @@ pub(crate) use warnings::{
     deprecated_label, warn_name, warn_of_fractions, warn_of_old_keys, warn_of_old_source, warn_template,
 };
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::fields::Selectable;
@@ -186,6 +188,21 @@ fn check_new(pod: &Place<'_, '_>, errors: &mut Errors) {
     }
     let metadata = pod.field("metadata");
     annotation_rules::check_profiles(&metadata.field("annotations"), &spec, errors);
+}
+
+/// The init containers that always restart.
+fn sidecars(pod: &Value) -> impl Iterator<Item = &Value> {
+    let containers = pod["spec"]["initContainers"].as_array();
+    containers
+        .into_iter()
+        .flatten()
+        .filter(|container| container["restartPolicy"] == "Always")
+}
+
+fn sidecar_names(pod: &Value) -> HashSet<&str> {
+    sidecars(pod)
+        .filter_map(|container| container["name"].as_str())
+        .collect()
 }
 
 /// Restores the live owners, and the live QoS class if the new status omits it.

@@ -6,6 +6,7 @@ use serde_json::Value;
 use watchkeeper_meta::FieldError;
 use watchkeeper_meta::validation::{dns1123_subdomain, qualified_name};
 
+use super::sidecar_names;
 use crate::rules::formats::parse_ip;
 use crate::rules::go_structs;
 use crate::rules::place::{Errors, Place};
@@ -23,7 +24,7 @@ pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &m
     }
     status.field("qosClass").must_stay(&old.field("qosClass"), errors);
     let restarts = live.value()["spec"]["restartPolicy"].as_str().unwrap_or_default();
-    let sidecars = sidecars(live);
+    let sidecars = sidecar_names(live.value());
     for (name, restarts) in [
         ("containerStatuses", restarts),
         ("initContainerStatuses", restarts),
@@ -61,18 +62,6 @@ fn check_conditions(pod: &Place<'_, '_>, conditions: &Place<'_, '_>, errors: &mu
             errors.extend(reasons.map(|why| place.invalid_for(kind.text(), why)));
         }
     }
-}
-
-/// The names of init containers that always restart.
-fn sidecars<'v>(pod: &Place<'v, '_>) -> HashSet<&'v str> {
-    let containers = pod.value()["spec"]["initContainers"].as_array();
-    let restarting = containers
-        .into_iter()
-        .flatten()
-        .filter(|container| container["restartPolicy"] == "Always");
-    restarting
-        .filter_map(|container| container["name"].as_str())
-        .collect()
 }
 
 /// Checks that a container that terminated for good does not leave that state.

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 use watchkeeper_meta::Time;
 
+use super::{sidecar_names, sidecars};
 use crate::kind::RowCondition;
 use crate::table::human;
 
@@ -29,18 +30,11 @@ fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The names of the init containers with `restartPolicy: Always`.
-fn sidecars(pod: &Value) -> HashSet<&str> {
-    let restarting = items(pod, "/spec/initContainers").filter(|init| init["restartPolicy"] == "Always");
-    restarting.map(|container| text(container, "/name")).collect()
-}
-
 impl Summary {
     pub(crate) fn of(pod: &Value) -> Self {
-        let sidecars = items(pod, "/spec/initContainers").filter(|init| init["restartPolicy"] == "Always");
         let mut summary = Self {
             ready: 0,
-            total: items(pod, "/spec/containers").count() + sidecars.count(),
+            total: items(pod, "/spec/containers").count() + sidecars(pod).count(),
             status: match text(pod, "/status/reason") {
                 "" => text(pod, "/status/phase").to_owned(),
                 reason => reason.to_owned(),
@@ -88,7 +82,7 @@ impl Summary {
     /// Returns true while an init container is pending or running.
     fn read_init_containers(&mut self, pod: &Value) -> bool {
         let total = items(pod, "/spec/initContainers").count();
-        let sidecars = sidecars(pod);
+        let sidecars = sidecar_names(pod);
         for (index, status) in items(pod, "/status/initContainerStatuses").enumerate() {
             self.count_restarts(status);
             let exit_code = status
